@@ -146,10 +146,12 @@ main() {
     [[ $(id -u) == 0 ]] || fail "this needs root"
     has apt-get || fail "this is for Debian: apt-get is missing"
     install_packages
+    fetch_aeron &
+    local jars=$!
     install_compose
     install_go
-    fetch_aeron
     start_engine
+    wait "$jars"
     say "ready: engine $(docker version --format '{{.Server.Version}}'), $(docker compose version --short) compose"
 }
 

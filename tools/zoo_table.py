@@ -38,7 +38,7 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
 def _line(bug: PlantedBug, row: dict[str, Any] | None) -> str:
     cells = [bug.area, f"`{bug.name}`", bug.breaks.rstrip(".")]
     if row is None:
-        cells += [_named(bug.caught_by), "", ""]
+        cells += [_named(bug.caught_by), "not measured", ""]
     elif row["seeds"] is None:
         cells += ["**escaped**", "", ""]
     else:

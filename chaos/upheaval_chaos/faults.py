@@ -268,7 +268,7 @@ class Group:
 def sparing(fault: FaultT, victim: Callable[[str], int]) -> FaultT:
     """The same fault with the victims that its targets spare."""
     told: Any = fault
-    named = {each.name: getattr(fault, each.name) for each in fields(told)}
+    named = {field.name: getattr(fault, field.name) for field in fields(told)}
     changed = {name: who.sparing(victim) for name, who in named.items() if isinstance(who, Members | Group)}
     found: FaultT = replace(told, **changed)
     return found

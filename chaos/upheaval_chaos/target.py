@@ -313,8 +313,10 @@ class HostInjector(Protocol):
 @dataclass(frozen=True, slots=True)
 class DiskWork:
     """The work of a disk so far: file changes begun, changes that their process did not survive, changes (of any
-    process) that found no space, bytes that found space, the latest syncs (each with its begin and duration in ns), and
-    how often the disk fell back to its synced content.
+    process) that found no space, bytes that found space, the latest syncs, and how often the disk fell back to its
+    synced content.
+
+    Each sync has its begin and duration in ns. `syncs` took at least that long, `bounded` at most.
     """
 
     changes: int
@@ -322,6 +324,7 @@ class DiskWork:
     refused: int
     grown: int
     syncs: Sequence[tuple[int, int]]
+    bounded: Sequence[tuple[int, int]]
     power_losses: int
 
 

@@ -156,7 +156,7 @@ def _has(owner: str, key: tuple[str, str], find: _Find) -> bool:
     parsed = find(owner)
     if parsed is None:
         return owner != _OBJECT and not _is_of_aeron(owner)
-    return key in parsed.members or any(_has(each, key, find) for each in parsed.supertypes)
+    return key in parsed.members or any(_has(supertype, key, find) for supertype in parsed.supertypes)
 
 
 def _implements(owner: str, key: tuple[str, str], find: _Find) -> bool:
@@ -165,7 +165,7 @@ def _implements(owner: str, key: tuple[str, str], find: _Find) -> bool:
         return False
     if parsed.members.get(key) is False:
         return True
-    return any(_implements(each, key, find) for each in parsed.supertypes)
+    return any(_implements(supertype, key, find) for supertype in parsed.supertypes)
 
 
 def _abstract_methods(parsed: ClassFile, find: _Find) -> Iterator[tuple[str, tuple[str, str]]]:

@@ -5,9 +5,11 @@ of which its name identifies, so that another one of either makes another archiv
 `images/aeron/shared-classes.txt`, which `tools/shared_classes.py` writes; those that a version lacks are passed over.
 """
 
+import contextlib
 import hashlib
 import subprocess
 import tempfile
+import time
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -18,6 +20,7 @@ from upheaval.repository import REPOSITORY
 CLASS_LIST: Final = "images/aeron/shared-classes.txt"
 SUFFIX: Final = ".jsa"
 _DUMP_LIMIT_S: Final = 120
+_AGE_MAX_S: Final = 30 * 24 * 3600
 
 
 def sharing_options(java: Path, library: Path) -> list[str]:
@@ -45,9 +48,19 @@ def _cached(java: Path, library: Path) -> Path | None:
     for path in (program, library):
         digest.update(f"{path} {path.stat().st_mtime_ns} {path.stat().st_size}\n".encode())
     archive = library.with_name(f"{library.stem}-{digest.hexdigest()[:16]}{SUFFIX}")
-    if archive.exists() or _is_made(program, library, names, archive):
+    if archive.exists():
         return archive
-    return None
+    _remove_old(library.parent)
+    return archive if _is_made(program, library, names, archive) else None
+
+
+def _remove_old(cache: Path) -> None:
+    """Remove the archives that were made long ago. What still runs with one keeps it; another start makes it anew."""
+    oldest = time.time() - _AGE_MAX_S
+    for archive in cache.glob(f"*{SUFFIX}"):
+        with contextlib.suppress(OSError):
+            if archive.stat().st_mtime < oldest:
+                archive.unlink()
 
 
 def _is_made(java: Path, library: Path, names: Path, archive: Path) -> bool:

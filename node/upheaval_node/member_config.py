@@ -92,7 +92,7 @@ class MemberConfig(ProcessConfig):
             raise UsageError(f"member id {self.member_id} does not stand in the members {self.members!r}")
         if not self.services or len(self.services) != self.settings.cluster.service_count:
             raise UsageError(f"{len(self.services)} services named, {self.settings.cluster.service_count} set")
-        self._check_process("member", [each.rpartition(":")[2] for each in _addresses(self.endpoints)])
+        self._check_process("member", [address.rpartition(":")[2] for address in _addresses(self.endpoints)])
 
     @property
     def endpoints(self) -> Endpoints:

@@ -5,16 +5,12 @@ this version of Upheaval, is left as it is. Bad lines and files are rows of thei
 why in `_reject`, and of the view `rejects`; the rest of their run is there all the same.
 """
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from upheaval.errors import HarnessError
-from upheaval.records import RunFolder
 from upheaval.records.labels import NO_LABELS, LabelsOfIngest
 from upheaval_node import __version__
 from upheaval_pipeline import sources, tables
@@ -22,6 +18,7 @@ from upheaval_pipeline.arrow_schema import arrow_schema
 from upheaval_pipeline.contents import Contents, contents_of_runs, new_runs, rows_in_lake
 from upheaval_pipeline.lake import Lake
 from upheaval_pipeline.lake_files import Written, files_of, totals_of, write_file
+from upheaval_pipeline.manifest_rows import manifest_row
 from upheaval_pipeline.tables import VERDICTS_NAME
 from upheaval_pipeline.verdicts import verdict_rows
 from upheaval_pipeline.version import reader_version
@@ -92,7 +89,7 @@ def _write(spark: "SparkSession | None", where: str, contents: Mapping[str, Cont
     lake = Lake(where)
     batch = lake.new_batch()
     folders = [one.folder for one in contents.values()]
-    described = dict(zip(contents, in_tasks(spark, _manifest_row, folders), strict=True))
+    described = dict(zip(contents, in_tasks(spark, manifest_row, folders), strict=True))
     judged = dict(zip(contents, judge_each(spark, folders), strict=True))
     digests = {run: one.digest for run, one in contents.items()}
     written = _write_tables(spark, partial(_write_task, lake.where, batch), sources.tasks(folders))
@@ -122,33 +119,3 @@ def _write_tables(
 def _write_task(where: str, batch: str, task: sources.Task) -> list[Written]:
     settle()
     return write_file(where, task.table, batch, task.batches())
-
-
-def _manifest_row(path: str) -> tuple[tuple[Any, ...] | None, str | None]:
-    """The row of a run, or why there is none."""
-    folder = Path(path)
-    run = RunFolder(folder)
-    try:
-        m = run.read_manifest()
-    except HarnessError as error:
-        return None, str(error)
-    converged = m.converge is not None and m.converge.reached
-    start = (m.run_id, path, m.runtime, m.members, m.profile, m.sync_level)
-    return (*start, m.seed, m.created, m.host, converged, m.to_json(), _controls(run), _title(folder)), None
-
-
-def _controls(run: RunFolder) -> str | None:
-    """The commands of operators as JSON text; None when they cannot be read, which their verdict says."""
-    try:
-        return json.dumps([asdict(control) for control in run.read_controls()])
-    except HarnessError:
-        return None
-
-
-def _title(folder: Path) -> str | None:
-    """Of the scenario that made the run, if one did."""
-    try:
-        lines = RunFolder(folder).scenario_file.read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeDecodeError):
-        return None
-    return next((line.partition(" ")[2].strip() for line in lines if line.startswith("title ")), None)

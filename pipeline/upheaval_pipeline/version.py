@@ -9,8 +9,8 @@ from typing import Final
 
 from upheaval_pipeline.packages import PACKAGES, folder_of
 
-JUDGE: Final = "upheaval.checkers.judge"
-READER: Final = "upheaval_pipeline.sources"
+JUDGE: Final = ("upheaval.checkers.judge",)
+READER: Final = ("upheaval_pipeline.sources", "upheaval_pipeline.manifest_rows")
 """What judges a run, and what reads the rows of one: what they import counts, and nothing else."""
 _IMPORT: Final = re.compile(
     r"^[ \t]*(?:from (?P<package>upheaval[\w.]*) import (?P<names>\([^)]*\)|[^\n]*)|import (?P<module>upheaval[\w.]*))",
@@ -29,16 +29,16 @@ def reader_version() -> str:
 
 
 @cache
-def _digest(root: str) -> str:
+def _digest(roots: Sequence[str]) -> str:
     whole = hashlib.sha256()
-    for path in files_of_version(root):
+    for path in files_of_version(roots):
         whole.update(path.read_bytes() + b"\0")
     return whole.hexdigest()
 
 
-def files_of_version(root: str) -> list[Path]:
-    """The modules of ours that a module imports, wherever in them, and the JSON files beside them."""
-    modules = _imported([root])
+def files_of_version(roots: Sequence[str]) -> list[Path]:
+    """These modules, those of ours that they import, wherever in them, and the JSON files beside them."""
+    modules = _imported(roots)
     folders = {path.parent for path in modules}
     return sorted({*modules, *(path for folder in folders for path in folder.glob("*.json"))})
 

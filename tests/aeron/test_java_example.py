@@ -55,7 +55,7 @@ def changed(folder: Path, name: str, right: str, wrong: str) -> None:
 @pytest.mark.heavy
 def test_a_test_of_the_example_passes(tmp_path: Path) -> None:
     folder = compiled(copy_of(EXAMPLE, tmp_path / EXAMPLE))
-    require_passed(folder, 1, "-o", f"upheaval_service={CLASSES}:{SERVICE}", RESTART)
+    require_passed(folder, 1, "--members", "1", "-o", f"upheaval_service={CLASSES}:{SERVICE}", RESTART)
 
 
 @pytest.mark.heavy

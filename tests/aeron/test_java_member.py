@@ -247,6 +247,13 @@ def test_a_service_that_loses_its_module_does_not_end_in_good_order(how: str, st
     assert reason.startswith("service-0: ")
 
 
+def test_what_a_resolver_of_the_users_throws_is_not_wrapped() -> None:
+    command = program("RaisingResolver", tests=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
+    thrown = "java.lang.UnsupportedOperationException: "
+    assert done.stdout.splitlines() == [f"{thrown}{name}" for name in ("lookup", "resolve", "roleName")]
+
+
 def test_a_member_that_starves_ends_itself_and_says_why(tmp_path: Path) -> None:
     with JavaMember(tmp_path / "member-0") as member:
         member.start_and_lead()

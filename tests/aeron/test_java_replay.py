@@ -3,8 +3,8 @@
 One simulated cluster leaves the log for all of them: it runs `accounts_twin.py`, whose log is that of `kinds.Accounts`.
 """
 
+import re
 import shutil
-import subprocess
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -12,8 +12,16 @@ from typing import Final
 
 import pytest
 
-from aeron_jar import jar
+from support.java_kinds import (
+    KINDS,
+    REQUESTS,
+    SERVICES,
+    ask_across_failover_and_restart,
+    compile_kinds,
+    require_right,
+)
 from support.own_services import importable
+from support.stranger import ROOT
 from upheaval import Cluster, NotSent, OutcomeUnknown
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.own.java_service import JavaReplay, java_egress, replay_java
@@ -22,8 +30,6 @@ from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.records import RunFolder, Stray, code_digest
 
-SERVICES: Final = Path(__file__).parents[1] / "support" / "java_services"
-REQUESTS: Final = 120
 ALL: Final = 1 << 60
 _FORGETS: Final = "the snapshot does not hold all of the state"
 _LEADS: Final = "a copy that leads "
@@ -73,10 +79,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 @pytest.fixture(scope="module")
 def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that has `classes`, of all services."""
-    folder = tmp_path_factory.mktemp("classes")
-    sources = map(str, sorted((SERVICES / "kinds").glob("*.java")))
-    subprocess.run(["javac", "-cp", str(jar()), "-d", str(folder / "classes"), *sources], check=True)
-    return folder
+    return compile_kinds(tmp_path_factory.mktemp("classes"))
 
 
 def name_service(run: RunFolder, name: str, source: Path) -> None:
@@ -104,6 +107,12 @@ def test_a_wrong_service_is_named_with_what_it_does_otherwise(name: str, recorde
     assert replay.difference.position > 0
     for text in _WRONG[name]:
         assert text in replay.difference.text
+
+
+def test_the_page_has_each_wrong_service() -> None:
+    page = (ROOT / "docs" / "wrong-services.md").read_text(encoding="utf-8")
+    rows = [line.split("|")[1] for line in page.partition("## In Java")[2].splitlines() if line.startswith("| `")]
+    assert set(re.findall(r"`(\w+)`", " ".join(rows))) == {*_WRONG, "Raises", "AnswersEarly"}
 
 
 @pytest.mark.parametrize("name", ["News", "Parcels"])
@@ -200,23 +209,40 @@ def test_a_service_that_raises_in_copies_alone_runs_in_aeron_itself(recorded: Ru
     assert replay.by_aeron.endswith("which no member did")
 
 
+def test_an_answer_before_the_change_is_named_by_a_model(classes: Path, tmp_path: Path) -> None:
+    """Every replay answers so, too."""
+    run = tmp_path / "run"
+    options = {"runtime": "simulated", "model": "accounts_twin:Balances", "folder": run}
+    with importable(SERVICES), Cluster("accounts_twin:AnswersEarly", SERVICES, **options) as cluster:  # type: ignore[arg-type]
+        client = cluster.client()
+        for number in range(40):
+            client.request(f"add n{number % 3} {number + 1}".encode())
+        cluster.verify()
+        name_service(RunFolder(run), "Wrong$AnswersEarly", classes)
+        report = verify_run(run)
+    assert report.finding(Promise.SNAPSHOT_IS_REPLAY).verdict is Verdict.VALID, report
+    finding = report.finding(Promise.LINEARIZABLE)
+    assert finding.verdict is Verdict.INVALID
+    assert "add n0 1: expected n0 1 #1 by the model accounts_twin:Balances, got n0 0 #1" in finding.detail
+
+
+@pytest.mark.heavy
+def test_an_exception_is_named_with_its_line(classes: Path, tmp_path: Path) -> None:
+    service = "classes:kinds.Wrong$Raises"
+    with Cluster(service, classes, system="aeron", members=1, folder=tmp_path / "run") as cluster:
+        client = cluster.client(timeout_s=3)
+        for _ in range(3):
+            client.request(b"add ann 1", retries=40)
+        finding = cluster.verify().finding(Promise.SERVICES_RAISED_NOTHING)
+    assert finding.verdict is Verdict.INVALID, finding
+    for text in ("IllegalStateException: no account ann, at Wrong.java:", " in add, in onSessionMessage at position "):
+        assert text in finding.detail
+
+
 @pytest.mark.heavy
 @pytest.mark.nightly
-@pytest.mark.parametrize("name", ["Accounts", "News", "Parcels"])
+@pytest.mark.parametrize("name", KINDS)
 def test_a_right_service_of_each_kind_is_not_accused_on_members(name: str, classes: Path, tmp_path: Path) -> None:
-    """Answers and timers; broadcasts beside answers; a snapshot of several binary messages."""
     service = f"classes:kinds.{name}"
     with Cluster(service, classes, system="aeron", witnesses=True, folder=tmp_path / "run") as cluster:
-        client = cluster.client(accepts=lambda answer: not bytes(answer).startswith(b"news of "))
-        for number in range(REQUESTS):
-            if number == REQUESTS // 2:
-                cluster.chaos.kill_leader()
-            request = f"later n{number % 11} {number} 40" if number % 5 == 0 else f"add n{number % 11} {number}"
-            client.request(request.encode(), retries=40)
-        cluster.restart_from_snapshot(timeout_s=240)
-        client.request(b"add last 1", retries=40)
-        report = cluster.verify()
-    # A starved machine leaves bounds on time unknown.
-    assert report.verdict is not Verdict.INVALID, report
-    for promise in (Promise.SNAPSHOT_IS_REPLAY, Promise.STATES_AGREE, Promise.ACKNOWLEDGED_NOT_LOST):
-        assert report.finding(promise).verdict is Verdict.VALID, report
+        require_right(ask_across_failover_and_restart(cluster))

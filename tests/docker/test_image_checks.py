@@ -195,8 +195,12 @@ def test_a_full_disk_is_one_line(tmp_path: Path, node_image: str, engine: Client
     assert images.image_state(engine, images.NODE) == before
 
 
-def test_an_interrupted_base_leaves_nothing(tmp_path: Path, engine: Client) -> None:
-    """debootstrap has processes and mounts of its own; the signal goes to the command only."""
+@pytest.mark.parametrize("begun", ["debootstrap", pytest.param("usr", marks=pytest.mark.nightly)])
+def test_an_interrupted_base_leaves_nothing(begun: str, tmp_path: Path, engine: Client) -> None:
+    """debootstrap has processes and mounts of its own; the signal goes to the command only.
+
+    It is sent when packages are looked for, or when they are unpacked.
+    """
     script = (
         "from upheaval.images import bases, catalogue\n"
         "from upheaval.runtimes.docker.engine import connected\n"
@@ -210,7 +214,7 @@ def test_an_interrupted_base_leaves_nothing(tmp_path: Path, engine: Client) -> N
         stderr=subprocess.DEVNULL,
     ) as build:
         wait_until(
-            lambda: any(tmp_path.glob("*/root/usr")), timeout_s=240, describe=lambda: "debootstrap has not begun"
+            lambda: any(tmp_path.glob(f"*/root/{begun}")), timeout_s=240, describe=lambda: "debootstrap has not begun"
         )
         build.send_signal(signal.SIGINT)
         assert build.wait(timeout=240) != 0

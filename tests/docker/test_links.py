@@ -29,6 +29,16 @@ FILTERED_OFTEN = {
     (FILTERED[0], Sabotage.IDLE),
     (FILTERED[2], Sabotage.NONE),
 }
+SELDOM = {
+    ("stop follower", Sabotage.IDLE),
+    ("restart follower", Sabotage.IDLE),
+    ("timeout leader <-> follower timeout-ms=300", Sabotage.IDLE),
+}
+"""Their probes look at what those of `kill` and `reset` look at; tests/integration has them on processes every time."""
+ROUNDS = [
+    pytest.param(*round_.values, marks=pytest.mark.nightly if round_.values in SELDOM else round_.marks)
+    for round_ in LIVE_ROUNDS
+]
 DIAL = """
 import socket, sys
 from concurrent.futures import ThreadPoolExecutor
@@ -138,7 +148,7 @@ def test_clients_come_in_through_toxiproxy_on_the_usual_ports(proxied: LiveStage
     assert all(not owner.name.endswith("-member-0") for owner in owners)
 
 
-@pytest.mark.parametrize(("statement", "sabotage"), LIVE_ROUNDS)
+@pytest.mark.parametrize(("statement", "sabotage"), ROUNDS)
 def test_probes_through_proxies(statement: str, sabotage: Sabotage, proxied: LiveStage, impatient: None) -> None:
     record = one_round(proxied.target, fault_of(statement), sabotage)
     assert record.is_proved == (sabotage is Sabotage.NONE), record

@@ -26,6 +26,12 @@ rm sed sleep sort sudo tail tar test touch true uniq
 """What pages run besides our own commands. A new name needs an entry, so that a typing error is noticed."""
 
 
+def check_java(block: PageBlock) -> None:
+    """A whole class; `tests/aeron` compiles and runs it."""
+    assert re.search(r"^public final class \w+ ", block.block.text, re.MULTILINE)
+    assert "file" in block.marks
+
+
 def check_json(block: PageBlock) -> None:
     json.loads(block.block.text)
 
@@ -88,6 +94,7 @@ LANGUAGES: Final[dict[str, Callable[[PageBlock], None]]] = {
     "console": check_console,
     "dockerfile": check_dockerfile,
     "ini": check_ini,
+    "java": check_java,
     "json": check_json,
     "mermaid": check_mermaid,
     "python": check_python,

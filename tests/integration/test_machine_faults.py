@@ -6,20 +6,24 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from support.fault_cases import fault_of
 from support.live_clusters import ROOT
 from support.saboteur import Sabotage
 from upheaval.errors import EnvironmentFault, UsageError
-from upheaval.execution.machines import machine_kinds, require_machines
+from upheaval.execution.machines import machine_kinds, require_amounts, require_machines
 from upheaval.runtimes import process_machines
 from upheaval.runtimes.owner import Owner
-from upheaval_chaos.host_faults import ON_PROCESSES, HostFaultKind
+from upheaval.system import system_named
+from upheaval_chaos.host_faults import ON_PROCESSES, HostFault, HostFaultKind
 
 STATEMENTS = {
     HostFaultKind.DISK_FULL: "disk-full follower",
+    HostFaultKind.DISK_SLOW: "disk-slow follower latency-ms=1000",
     HostFaultKind.CLOCK_JUMP: "clock-jump follower jump-ms=20000",
 }
 
@@ -45,20 +49,23 @@ def test_every_kind_is_tried() -> None:
 
 @pytest.mark.heavy
 @pytest.mark.parametrize(
-    "kind",
+    "kinds",
     [
-        HostFaultKind.DISK_FULL,
+        (HostFaultKind.DISK_FULL, HostFaultKind.DISK_SLOW),
         # It needs Debian's faketime.
-        pytest.param(HostFaultKind.CLOCK_JUMP, marks=pytest.mark.nightly),
+        pytest.param((HostFaultKind.CLOCK_JUMP,), marks=pytest.mark.nightly),
     ],
+    ids=" ".join,
 )
-def test_only_what_was_done_is_proved(kind: HostFaultKind, tmp_path: Path) -> None:
-    statement, run = STATEMENTS[kind], tmp_path / "run"
-    rounds = [word for how in Sabotage for word in (statement, how)]
+def test_only_what_was_done_is_proved(kinds: Sequence[HostFaultKind], tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    rounds = [word for kind in kinds for how in Sabotage for word in (STATEMENTS[kind], how)]
     done = as_root(tmp_path, "-m", "support.machine_rounds", str(run), *rounds)
     assert done.returncode == 0, done.stdout + done.stderr
     lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
-    assert [(how, is_proved) for _, how, is_proved, _ in lines] == [(how, how is Sabotage.NONE) for how in Sabotage]
+    assert [(statement, how, is_proved) for statement, how, is_proved, _ in lines] == [
+        (STATEMENTS[kind], how, how is Sabotage.NONE) for kind in kinds for how in Sabotage
+    ]
     # The volumes were there alone; their files are in the run folder now.
     assert sorted(path.name for path in run.glob("member-*/archive/0-0.rec")) == ["0-0.rec"] * 3
 
@@ -70,6 +77,7 @@ from pathlib import Path
 from upheaval.operations.clean import clean
 from upheaval.runtimes import volumes
 from upheaval.runtimes.owner import Owner
+from upheaval.system import system_named
 
 folder, gone = Path(sys.argv[1]), Owner.parse(sys.argv[2])
 (folder / "before").write_text("before")
@@ -136,5 +144,9 @@ def test_what_a_machine_lacks_is_one_line(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_machines_are_for_faults_that_need_some() -> None:
     assert machine_kinds(["disk-full"]) == [HostFaultKind.DISK_FULL]
-    with pytest.raises(UsageError, match=r"^machines 'disk-ful': use clock-jump, disk-full"):
+    slow = fault_of("disk-slow follower latency-ms=1001")
+    assert isinstance(slow, HostFault)
+    with pytest.raises(UsageError, match=r"^disk-slow: expected latency-ms of 1 to 1000 on processes, got 1001$"):
+        require_amounts(system_named("upheaval"), [slow])
+    with pytest.raises(UsageError, match=r"^machines 'disk-ful': use clock-jump, disk-full, disk-slow"):
         machine_kinds(["disk-ful"])

@@ -85,15 +85,22 @@ def test_rows_of_a_run_that_was_replaced_are_not_read(tmp_path: Path) -> None:
     assert asked(lake, "SELECT run, count(*) FROM trace GROUP BY run ORDER BY run", 9).rows == before
 
 
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Of one run."""
+    folder = tmp_path_factory.mktemp("lake")
+    good_run(40).write(folder / "run")
+    ingest(None, [folder / "run"], str(folder / "lake"))
+    return str(folder / "lake")
+
+
 @pytest.mark.parametrize(
     "sql", ["SELECT * FROM read_csv('/etc/passwd')", "SELECT * FROM sys", "SELECT 1; SELECT 2", "COPY runs TO 'x'"]
 )
-def test_a_query_sees_the_lake_alone(sql: str, tmp_path: Path) -> None:
+def test_a_query_sees_the_lake_alone(sql: str, lake: str) -> None:
     assert sys is not None
-    good_run(40).write(tmp_path / "run")
-    ingest(None, [tmp_path / "run"], str(tmp_path / "lake"))
     with pytest.raises(UsageError, match="the query cannot be run: "):
-        asked(str(tmp_path / "lake"), sql, 9)
+        asked(lake, sql, 9)
 
 
 @pytest.mark.parametrize("columns", [*STORED.values(), PROTOCOL])

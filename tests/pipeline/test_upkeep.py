@@ -14,7 +14,7 @@ import pytest
 from deltalake import DeltaTable
 
 from support.built_runs import good_run
-from support.lakes import as_of_another_version, asked, killed_at, table_files
+from support.lakes import all_asked, as_of_another_version, asked, killed_at, table_files
 from upheaval.cli.main import main
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval_pipeline import upkeep
@@ -39,7 +39,8 @@ def built(folder: Path, run: str, count: int = 40) -> Path:
 def answers(lake: str) -> list[Any]:
     """What queries give that see every table."""
     tables = [*LAKE_SCHEMAS, "verdicts"]
-    return [asked(lake, f"SELECT * FROM {table} ORDER BY ALL", 10_000).rows for table in tables]
+    queries = [f"SELECT * FROM {table} ORDER BY ALL" for table in tables]
+    return [answer.rows for answer in all_asked(lake, queries, 10_000)]
 
 
 def bytes_of(lake: Path, text: str) -> list[Path]:
@@ -47,12 +48,22 @@ def bytes_of(lake: Path, text: str) -> list[Path]:
     return [path for path in lake.rglob("*.parquet") if text in str(pq.read_table(path).to_pylist())]
 
 
-@pytest.fixture
-def lake(tmp_path: Path) -> Path:
-    """Of three runs, each of its own ingest, one of which was ingested again with more operations."""
+@pytest.fixture(scope="module")
+def ingested(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a lake of three runs, each of its own ingest, one of which was ingested again with more operations;
+    and with the runs.
+    """
+    folder = tmp_path_factory.mktemp("ingested")
     for run in ("a", "b", "c"):
-        ingest(None, [built(tmp_path / run, run)], str(tmp_path / "lake"))
-    ingest(None, [built(tmp_path / "b-again", "b", 60)], str(tmp_path / "lake"))
+        ingest(None, [built(folder / run, run)], str(folder / "lake"))
+    ingest(None, [built(folder / "b-again", "b", 60)], str(folder / "lake"))
+    return folder
+
+
+@pytest.fixture
+def lake(ingested: Path, tmp_path: Path) -> Path:
+    """A copy of that lake, beside copies of its runs."""
+    shutil.copytree(ingested, tmp_path, dirs_exist_ok=True)
     return tmp_path / "lake"
 
 

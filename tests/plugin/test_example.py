@@ -58,7 +58,7 @@ def test_a_bug_that_the_tests_themselves_do_not_see_is_named(
     assert f"invalid: {says}" in done.stdout
 
 
-@pytest.mark.parametrize("example", ["bank", "locks", "orders", "java-auction"])
+@pytest.mark.parametrize("example", ["bank", "locks", "orders", "java-auction", "java-rooms"])
 def test_the_example_uses_the_public_interface_only(example: str) -> None:
     sources = [path.read_text() for path in (EXAMPLES / example).rglob("*.py")]
     imported = {line for text in sources for line in re.findall(r"^ *(?:from|import) +upheaval\S*", text, re.M)}

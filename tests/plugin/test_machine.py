@@ -12,6 +12,8 @@ from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Verdict
 
+pytestmark = pytest.mark.usefixtures("shared")
+
 SERVICES = Path(__file__).parents[1] / "support" / "services"
 BOXES = st.sampled_from(["a", "b"])
 COUNTS = st.integers(1, 3)

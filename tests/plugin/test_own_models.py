@@ -12,6 +12,8 @@ from upheaval.checkers.promises import OwnPromise, Promise
 from upheaval.checkers.verdict import Report
 
 SERVICES = Path(__file__).parents[1] / "support" / "services"
+pytestmark = pytest.mark.usefixtures("shared")
+
 REQUESTS = 120
 
 

@@ -8,6 +8,8 @@ from support.own_services import SERVICES
 from upheaval import Cluster, Verdict
 from upheaval.checkers.promises import Promise
 
+pytestmark = pytest.mark.usefixtures("shared")
+
 REQUESTS = 55
 FORGETFUL = """
 import json

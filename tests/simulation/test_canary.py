@@ -1,15 +1,18 @@
 """The canary of a campaign: a night in which the judge finds nothing, not even what was planted, is no good night."""
 
+import json
 from pathlib import Path
 
 import pytest
 
-from upheaval.campaign.canary import canary_of, run_canary
+from upheaval.campaign.canary import SEEDS_MAX, canary_of, run_canary
 from upheaval.campaign.swarm import draw_swarm
 from upheaval.cli.main import main
 from upheaval_chaos.exit_status import CommandStatus
+from upheaval_chaos.planted.catalogue import CATALOGUE
 
-UPHEAVAL = Path(__file__).parents[2] / "harness" / "upheaval"
+ROOT = Path(__file__).parents[2]
+UPHEAVAL = ROOT / "harness" / "upheaval"
 
 
 def test_a_canary_is_found_and_named() -> None:
@@ -17,6 +20,15 @@ def test_a_canary_is_found_and_named() -> None:
     canary = run_canary(range(first, first + 30))
     assert canary.found is not None
     assert str(canary).startswith(f"canary: planted bug {canary.bug.name} was found by seed ")
+
+
+def test_every_canary_was_found_by_a_zoo_within_a_fifth_of_its_seeds() -> None:
+    """Others may escape a campaign without anything being wrong with it."""
+    rows = {row["bug"]: row for row in json.loads((ROOT / "docs" / "zoo.json").read_text(encoding="utf-8"))}
+    canaries = [bug.name for bug in CATALOGUE if not bug.is_rare]
+    found = {name for name, row in rows.items() if row["caught"] == row["searches"] and 5 * row["seeds"] <= SEEDS_MAX}
+    assert canaries
+    assert [name for name in canaries if name not in found] == []
 
 
 def test_a_campaign_whose_canary_is_not_found_shows_nothing(

@@ -11,14 +11,14 @@ from upheaval_node.types import Now
 AREA: Final = Area("access")
 
 
-@AREA.bug("only-credentials")
+@AREA.bug("only-credentials", is_rare=True)
 def any_proof_accepted(module: ConsensusModule) -> None:
     """The answer to a challenge need not prove that a client has the secret."""
     for owner in (module._state.sessions, module._backups):
         owner._authenticator = _AnyProof(owner._authenticator)
 
 
-@AREA.bug("only-credentials")
+@AREA.bug("only-credentials", is_rare=True)
 def no_challenge(module: ConsensusModule) -> None:
     """A client is who it says it is."""
     for owner in (module._state.sessions, module._backups):

@@ -13,7 +13,7 @@ from upheaval_node.types import FRAME_ALIGNMENT, Now, Position
 AREA: Final = Area("backup")
 
 
-@AREA.bug("backed-up")
+@AREA.bug("backed-up", is_rare=True)
 def backup_a_frame_ahead(agent: BackupAgent) -> None:
     """A backup says that it has 32 bytes more of the log than it has."""
 
@@ -24,7 +24,7 @@ def backup_a_frame_ahead(agent: BackupAgent) -> None:
     replace_method(agent, "_show_position", show_more)
 
 
-@AREA.bug("backed-up", is_rare=True)
+@AREA.bug("backed-up")
 def backup_takes_no_snapshots(agent: BackupAgent) -> None:
     """A backup copies the log and none of the snapshots."""
     hear = agent._on_backup_response

@@ -32,7 +32,7 @@ class PlantedBug:
     scenario: str | None = None
     breaks_too: tuple[str, ...] = ()
     is_rare: bool = False
-    """Whether most campaigns of a hundred seeds miss it."""
+    """Whether a campaign of a hundred seeds may miss it. A bug that no zoo has measured counts as rare."""
 
     @property
     def name(self) -> str:

@@ -123,7 +123,7 @@ def answer_overtaken(container: ServiceContainer) -> None:
     _change_answers(container, overtaken)
 
 
-@AREA.bug("clients-in-time", "progress", is_rare=True)
+@AREA.bug("answered-once")
 def answer_lost(container: ServiceContainer) -> None:
     """A client does not receive some answers."""
 

@@ -16,14 +16,14 @@ AREA: Final = Area("service messages")
 EVERY: Final = 7
 
 
-@AREA.bug("money-conserved", "snapshot-is-replay")
+@AREA.bug("money-conserved", "snapshot-is-replay", is_rare=True)
 def every_seventh_service_message_lost(module: ConsensusModule) -> None:
     """The consensus module forgets each seventh message that a service offers to the log."""
     for pending in module._state.pending_messages:
         _change_seventh(pending, lambda payload: None)  # noqa: ARG005
 
 
-@AREA.bug("money-conserved", "snapshot-is-replay")
+@AREA.bug("money-conserved", "snapshot-is-replay", is_rare=True)
 def every_seventh_service_message_garbled(module: ConsensusModule) -> None:
     """The last byte of each seventh message that a service offers to the log is another one."""
     for pending in module._state.pending_messages:
@@ -64,7 +64,7 @@ def _forget_appended(pending: PendingMessages) -> None:
     replace_method(pending, "restore", restore_less)
 
 
-@AREA.bug("service-messages-once", "money-conserved", "applied-once")
+@AREA.bug("service-messages-once", "money-conserved", "applied-once", is_rare=True)
 def service_message_appended_again(module: ConsensusModule) -> None:
     """A new leader appends messages of services that the log of its predecessor has already."""
     for pending in module._state.pending_messages:

@@ -18,13 +18,13 @@ from upheaval_node.types import Now, Position
 AREA: Final = Area("snapshots")
 
 
-@AREA.bug("snapshot-is-replay")
+@AREA.bug("snapshot-is-replay", is_rare=True)
 def snapshot_misses_a_session(module: ConsensusModule) -> None:
     """The session that was opened last is not in the module's snapshot."""
     change_snapshots(module._state, lambda snapshot: replace(snapshot, sessions=snapshot.sessions[:-1]))
 
 
-@AREA.bug("snapshot-is-replay", "timers-kept")
+@AREA.bug("snapshot-is-replay", "timers-kept", is_rare=True)
 def snapshot_misses_a_timer(module: ConsensusModule) -> None:
     """The timer that expires last is not in the module's snapshot."""
     change_snapshots(module._state, lambda snapshot: replace(snapshot, timers=snapshot.timers[:-1]))
@@ -53,7 +53,7 @@ def sessions_lost_over_a_restart(module: ConsensusModule) -> None:
     replace_method(module._state, "load", load_without_sessions)
 
 
-@AREA.bug("snapshot-is-replay")
+@AREA.bug("snapshot-is-replay", is_rare=True)
 def service_snapshot_misses_a_session(container: ServiceContainer) -> None:
     """The session that was opened last is not in the snapshot of a service."""
     _change_service_snapshots(container, lambda snapshot: replace(snapshot, sessions=snapshot.sessions[:-1]))

@@ -20,7 +20,7 @@ EARLY_MS: Final = 40
 LATE_MS: Final = 5_000
 
 
-@AREA.bug("timers-kept", "snapshot-is-replay")
+@AREA.bug("timers-kept", "snapshot-is-replay", is_rare=True)
 def every_seventh_timer_lost(module: ConsensusModule) -> None:
     """The consensus module forgets each seventh timer that a service asks for."""
     request = module._state.timers.request
@@ -35,7 +35,7 @@ def every_seventh_timer_lost(module: ConsensusModule) -> None:
     replace_method(module._state.timers, "request", request_most)
 
 
-@AREA.bug("timers-kept")
+@AREA.bug("timers-kept", is_rare=True)
 def timer_fires_twice(module: ConsensusModule) -> None:
     """A leader writes each expiry into the log twice."""
     expire = module._state.timers.expire
@@ -46,13 +46,13 @@ def timer_fires_twice(module: ConsensusModule) -> None:
     replace_method(module._state.timers, "expire", expire_twice)
 
 
-@AREA.bug("timers-kept")
+@AREA.bug("timers-kept", is_rare=True)
 def timer_fires_40_ms_early(module: ConsensusModule) -> None:
     """A leader fires a timer 40 ms early."""
     _shift_expiries(module, EARLY_MS)
 
 
-@AREA.bug("timers-kept")
+@AREA.bug("timers-kept", is_rare=True)
 def timer_fires_5_s_late(module: ConsensusModule) -> None:
     """A leader fires a timer 5 s late."""
     _shift_expiries(module, -LATE_MS)
@@ -64,7 +64,7 @@ def _shift_expiries(module: ConsensusModule, ms: int) -> None:
     replace_method(module._state.timers, "expire", lambda time, on_expiry: expire(time + shift, on_expiry))
 
 
-@AREA.bug("timers-kept")
+@AREA.bug("timers-kept", is_rare=True)
 def timer_fires_early(module: ConsensusModule) -> None:
     """A leader takes a timer for due long before its time."""
     expire = module._state.timers.expire
@@ -77,7 +77,7 @@ def timer_fires_again(container: ServiceContainer) -> None:
     replace_method(container.view, "end_timer", lambda correlation_id, timestamp: None)  # noqa: ARG005
 
 
-@AREA.bug("timers-kept")
+@AREA.bug("timers-kept", is_rare=True)
 def cancelled_timer_fires(module: ConsensusModule) -> None:
     """A timer that its service cancelled fires all the same."""
     replace_method(module._state, "on_cancel_timer", lambda now, message: None)  # noqa: ARG005

@@ -17,7 +17,7 @@ from upheaval_chaos.planted.catalogue import CATALOGUE
 SEEDS_MAX: Final = 100
 """The number of seeds within which the bug must be found."""
 _EASY: Final = tuple(bug for bug in CATALOGUE if not bug.is_rare)
-"""Bugs that most campaigns of that many seeds find, so that a miss means something."""
+"""Bugs that a zoo has found well within that many seeds, so that a miss means something."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,11 @@
 Each checker is a row of `upheaval.checkers.table`. This module knows no promise.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from fnmatch import fnmatchcase
+from pathlib import PurePosixPath
 from typing import Final
 
 from upheaval.checkers.evidence.logs import WitnessLog
@@ -68,6 +70,18 @@ FILES: Final[Mapping[Source, tuple[str, ...]]] = {
     Source.CODE: (),
 }
 """The files of each source, as path patterns relative to the run folder."""
+
+
+def sources_of(name: str) -> list[Source]:
+    """The sources that a file is of, by its path in the run folder."""
+    parts = PurePosixPath(name).parts
+    return [source for source, patterns in FILES.items() if any(_matches(parts, pattern) for pattern in patterns)]
+
+
+def _matches(parts: Sequence[str], pattern: str) -> bool:
+    """Whether the parts of a path match those of a pattern one by one: a star stops at a slash."""
+    expected = PurePosixPath(pattern).parts
+    return len(parts) == len(expected) and all(map(fnmatchcase, parts, expected))
 
 
 Check = Callable[[Evidence], Iterable[Result]]

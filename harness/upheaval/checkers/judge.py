@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from os import PathLike
 from typing import Final
 
-from upheaval.checkers.checker import FILES, Checker, Source
+from upheaval.checkers.checker import Checker, Source, sources_of
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.known_bugs import recognised
 from upheaval.checkers.own.interpreters import shared_interpreters
@@ -83,8 +83,8 @@ def judge(evidence: Evidence, checkers: Sequence[Checker] = CHECKERS) -> Report:
 
 def _missing_sources(run: RunFolder, manifest: Manifest) -> Mapping[Source, str]:
     """Sources with a file that existed when the run began and is now missing, with that file's name."""
-    named = ((source, name) for source, patterns in FILES.items() for name in manifest.written if name in patterns)
-    return {source: name for source, name in named if not (run.path / name).exists()}
+    lost = [name for name in manifest.written if not (run.path / name).exists()]
+    return {source: name for name in lost for source in sources_of(name)}
 
 
 def _demanded(result: Result, demanded: Collection[str]) -> Result:

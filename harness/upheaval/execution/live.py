@@ -7,7 +7,7 @@ from pathlib import Path
 
 from upheaval.errors import UsageError
 from upheaval.execution.links import open_links, require_link_faults, require_link_images, watch_consensus
-from upheaval.execution.machines import open_machines, require_machines
+from upheaval.execution.machines import open_machines, require_amounts, require_machines
 from upheaval.execution.stage import require_tasks_passed
 from upheaval.records import RunFolder
 from upheaval.runtimes.live import AnyCluster
@@ -15,9 +15,7 @@ from upheaval.runtimes.opening import create_cluster
 from upheaval.runtimes.process_load import ProcessLoad
 from upheaval.scenario import Scenario
 from upheaval.system import system_named
-from upheaval.system.under_test import require_jump
 from upheaval.workload import Load, LoadCounts, LoadMaker
-from upheaval_chaos.host_faults import HostFaultKind
 from upheaval_chaos.record import FaultRecord
 
 
@@ -43,9 +41,7 @@ class LiveStage:
         self._means = next((fault.means for fault in scenario.link_faults), None)
         self._system = system_named(self._spec.system)
         require_link_faults(self._system, scenario.link_faults)
-        for fault in scenario.host_faults:
-            if fault.kind is HostFaultKind.CLOCK_JUMP:
-                require_jump(self._system, fault.amount)
+        require_amounts(self._system, scenario.host_faults)
         self._machine_kinds = {fault.kind for fault in scenario.host_faults}
         self._cluster: AnyCluster | None = None
         self._load: ProcessLoad | None = None

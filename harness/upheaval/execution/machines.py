@@ -1,15 +1,17 @@
 """Machines of their own for the members of a live cluster, as far as its runtime supports them."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from upheaval.errors import UsageError
 from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.process import ProcessCluster
-from upheaval.runtimes.process_machines import ProcessMachines, require_machines
-from upheaval_chaos.host_faults import ON_PROCESSES, HostFaultKind
+from upheaval.runtimes.process_machines import ProcessMachines, require_latency, require_machines
+from upheaval.system import SystemUnderTest
+from upheaval.system.under_test import require_jump
+from upheaval_chaos.host_faults import ON_PROCESSES, HostFault, HostFaultKind
 from upheaval_node.suggestions import did_you_mean
 
-__all__ = ["machine_kinds", "open_machines", "require_machines"]
+__all__ = ["machine_kinds", "open_machines", "require_amounts", "require_machines"]
 
 
 def machine_kinds(names: Collection[str]) -> list[HostFaultKind]:
@@ -21,6 +23,15 @@ def machine_kinds(names: Collection[str]) -> list[HostFaultKind]:
         hint = did_you_mean(unknown[0], ON_PROCESSES)
         raise UsageError(f"machines {unknown[0]!r}: use {', '.join(ON_PROCESSES)}{hint}")
     return [HostFaultKind(name) for name in names]
+
+
+def require_amounts(system: SystemUnderTest, faults: Iterable[HostFault]) -> None:
+    """Raises `UsageError` for an amount that members of the system do not survive, or that cannot be observed."""
+    for fault in faults:
+        if fault.kind is HostFaultKind.CLOCK_JUMP:
+            require_jump(system, fault.amount)
+        if fault.kind is HostFaultKind.DISK_SLOW:
+            require_latency(fault.amount)
 
 
 def open_machines(cluster: AnyCluster, kinds: Collection[HostFaultKind]) -> None:

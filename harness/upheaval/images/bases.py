@@ -67,7 +67,7 @@ def recipe(base: DebianBase | GoBase) -> str:
     if isinstance(base, DebianBase):
         parts = ["debian", DEBIAN_SUITE, *base.include, *(f"without {each}" for each in base.without)]
     else:
-        parts = ["go", base.version, base.linker_flags, *(" ".join(each) for each in base.programs)]
+        parts = ["go", base.version, base.linker_flags, *(" ".join(program) for program in base.programs)]
     return hashlib.sha256("\n".join([_RECIPE, *parts]).encode()).hexdigest()
 
 

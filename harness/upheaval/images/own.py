@@ -63,7 +63,7 @@ def write_own_context(source: Path, fetched: Path, ignored: Sequence[str], file:
         archive.addfile(dockerfile, io.BytesIO(_DOCKERFILE.encode()))
         archive.add(fetched, _PACKAGES, filter=_readable)
         archive.add(source, SOURCE_FOLDER, filter=own_source_filter(source, ignored))
-        return sum(each.isreg() and each.name.startswith(f"{SOURCE_FOLDER}/") for each in archive.getmembers())
+        return sum(entry.isreg() and entry.name.startswith(f"{SOURCE_FOLDER}/") for entry in archive.getmembers())
 
 
 def _readable(entry: tarfile.TarInfo) -> tarfile.TarInfo:

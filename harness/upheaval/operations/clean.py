@@ -94,7 +94,7 @@ def _run_folders(runs: Path) -> Iterator[Path]:
         if RunFolder(folder).manifest_file.is_file():
             yield folder
         else:
-            inner = (each for each in sorted(folder.iterdir()) if each.is_dir() and not each.is_symlink())
+            inner = (path for path in sorted(folder.iterdir()) if path.is_dir() and not path.is_symlink())
             yield from (each for each in inner if RunFolder(each).manifest_file.is_file())
 
 

@@ -28,7 +28,7 @@ from upheaval.records import (
     Origin,
     Outcome,
     RunFolder,
-    data_extents,
+    copy_sparse,
     write_origin,
 )
 from upheaval.runtimes.cluster_file import has_cluster
@@ -41,7 +41,6 @@ from upheaval_node.files import layout, recording_log_entry
 from upheaval_node.files.recording_log_entry import Entry, EntryType, encode_type
 from upheaval_node.runtime.mark_lock import is_locked
 
-_BLOCK: Final = 1 << 20
 _MARKS: Final = (layout.CLUSTER_MARK, layout.ARCHIVE_MARK)
 
 
@@ -236,7 +235,7 @@ def copy_files(source: Source, target: Path) -> None:
         archive = target / layout.ARCHIVE_DIRECTORY
         archive.mkdir(parents=True, exist_ok=True)
         for entry in archive_files(source):
-            copy_sparse(entry, archive / entry.name)
+            copy_sparse(entry, archive / entry.name, syncs=True)
         recording_log = target / layout.RECORDING_LOG
         recording_log.parent.mkdir(parents=True, exist_ok=True)
         with recording_log.open("wb") as stream:
@@ -258,21 +257,6 @@ def recording_log_of(source: Source) -> bytes:
         at = snapshot.offset + recording_log_entry.TYPE_OFFSET
         content[at : at + 4] = encode_type(replace(snapshot, is_valid=False))
     return bytes(content)
-
-
-def copy_sparse(source: Path, target: Path) -> None:
-    """Make a durable copy with the holes of the source."""
-    with source.open("rb", buffering=0) as reader, target.open("wb", buffering=0) as writer:
-        length = os.fstat(reader.fileno()).st_size
-        for start, end in data_extents(reader.fileno(), length):
-            position = start
-            while position < end:
-                block = os.pread(reader.fileno(), min(_BLOCK, end - position), position)
-                if not block:
-                    break
-                position += os.pwrite(writer.fileno(), block, position)
-        writer.truncate(length)
-        os.fsync(writer.fileno())
 
 
 @contextmanager

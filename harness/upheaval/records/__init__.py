@@ -43,11 +43,12 @@ from upheaval.records.history import (
     Operation as Operation,
     Outcome as Outcome,
     RowsById as RowsById,
-    numbered_history as numbered_history,
+    duplicate_id as duplicate_id,
     parse_foreign_operation as parse_foreign_operation,
     parse_operation as parse_operation,
     read_history as read_history,
 )
+from upheaval.records.history_blocks import OperationBlock as OperationBlock, history_blocks as history_blocks
 from upheaval.records.jsonfields import (
     FieldError as FieldError,
     Json as Json,
@@ -138,7 +139,7 @@ from upheaval.records.service_messages import (
     encode_operation as encode_operation,
 )
 from upheaval.records.session_ends import SessionCause as SessionCause, SessionEnd as SessionEnd
-from upheaval.records.sparse_files import data_extents as data_extents
+from upheaval.records.sparse_files import copy_sparse as copy_sparse, data_extents as data_extents
 from upheaval.records.strays import Stray as Stray
 from upheaval.records.trace_events import (
     LOST_EVENTS as LOST_EVENTS,

@@ -72,7 +72,7 @@ class ConsensusWriter:
     def close(self, now_ns: int, links: Iterable[LinkSeen]) -> None:
         """Write the end of the watch and close the file."""
         end: dict[str, Json] = {"event": WATCH_END, "unwritten": self.unwritten}
-        self._add(now_ns, {**end, "links": [asdict(each) for each in links]})
+        self._add(now_ns, {**end, "links": [asdict(link) for link in links]})
         self._file.close()
 
     def _add(self, ns: int, fields: Mapping[str, Json]) -> None:

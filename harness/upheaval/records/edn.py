@@ -151,10 +151,10 @@ class _Reader:
 
     def _require_distinct(self, items: list[Json], line: int, noun: str) -> None:
         known: set[Frozen] = set()
-        for each in items:
-            value = frozen(each)
+        for item in items:
+            value = frozen(item)
             if value in known:
-                raise EdnError(line, f"duplicate {noun} {edn_text(each)}")
+                raise EdnError(line, f"duplicate {noun} {edn_text(item)}")
             known.add(value)
 
     def _string(self, token: str) -> str:

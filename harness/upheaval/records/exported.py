@@ -47,10 +47,10 @@ class _Event:
 
 def knossos(operations: Iterable[Operation], kind: str) -> Export:
     """Export in the notation of Knossos. A compare-and-set that returned false is `:fail`, which constrains nothing."""
-    chosen = [each for each in operations if each.f in KINDS[kind]]
+    chosen = [operation for operation in operations if operation.f in KINDS[kind]]
     refused = sum(each.f is Function.CAS and each.result is False for each in chosen)
     notes = [f"{refused} compare-and-sets that answered false are :fail, which says nothing"] if refused else []
-    lines = tuple(_knossos_line(each, KINDS[kind]) for each in _events(chosen))
+    lines = tuple(_knossos_line(event, KINDS[kind]) for event in _events(chosen))
     return Export(lines, len(chosen), tuple(notes))
 
 
@@ -60,13 +60,13 @@ def porcupine(operations: Iterable[Operation], kind: str) -> Export:
     Keys with compare-and-sets are left out: a key-value store has none. So are operations that constrain nothing: those
     that did not happen, and reads without an answer, which Porcupine's tests would take for answers of the empty text.
     """
-    chosen = [each for each in operations if each.f in KINDS[kind]]
+    chosen = [operation for operation in operations if operation.f in KINDS[kind]]
     with_cas = {each.key for each in chosen if each.f is Function.CAS}
     candidates = [each for each in chosen if each.key not in with_cas]
     kept = [
-        each
-        for each in candidates
-        if each.outcome is Outcome.OK or (each.outcome is Outcome.UNKNOWN and each.f not in _READS)
+        candidate
+        for candidate in candidates
+        if candidate.outcome is Outcome.OK or (candidate.outcome is Outcome.UNKNOWN and candidate.f not in _READS)
     ]
     notes = []
     if with_cas:
@@ -74,7 +74,7 @@ def porcupine(operations: Iterable[Operation], kind: str) -> Export:
         notes.append(f"{left_out} operations on {len(with_cas)} keys with compare-and-sets are left out")
     if len(kept) < len(candidates):
         notes.append(f"{len(candidates) - len(kept)} that failed, or read without an answer, say nothing")
-    lines = tuple(_porcupine_line(each) for each in _events(kept) if each.type != "info")
+    lines = tuple(_porcupine_line(event) for event in _events(kept) if event.type != "info")
     return Export(lines, len(kept), tuple(notes))
 
 

@@ -6,7 +6,7 @@ Each operation is one JSON line of `history.jsonl` (see docs/run-folder.md). Thi
 import json
 import re
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from pathlib import Path
@@ -125,7 +125,9 @@ def parse_operation(fields: Mapping[str, Json]) -> Operation:
     operation = parse_foreign_operation(fields)
     if operation.f in FOREIGN:
         raise FieldError(f"unknown operation {operation.f.value!r}")
-    if operation.f is Function.CALL and not (isinstance(operation.value, str) and _DIGEST.fullmatch(operation.value)):
+    if operation.f is Function.CALL and not (
+        isinstance(operation.value, str) and CALL_DIGEST.fullmatch(operation.value)
+    ):
         raise FieldError("the value of a call must be the SHA-256 of its payload in hexadecimal digits")
     return operation
 
@@ -149,12 +151,8 @@ def _require_sense(operation: Operation) -> None:
         raise FieldError("the value of a transfer must be [account, amount]")
 
 
-_DIGEST = re.compile("[0-9a-f]{64}")
-
-
-def read_history(path: Path) -> Iterator[Operation]:
-    """The operations of a history file. Raises `UsageError` with file, line and reason for a malformed line."""
-    return (operation for _, operation in numbered_history(path))
+CALL_DIGEST: Final = re.compile("[0-9a-f]{64}")
+"""The value of a call."""
 
 
 class RowsById:
@@ -163,16 +161,18 @@ class RowsById:
     def __init__(self) -> None:
         self._pages: dict[int, array[int]] = {}
 
-    def add(self, operation_id: int, row: int) -> bool:
-        """Add a row; False if the id is known, which then keeps its first row."""
-        page = self._pages.get(operation_id >> _PAGE_BITS)
-        if page is None:
-            page = self._pages[operation_id >> _PAGE_BITS] = array("I", bytes(4 << _PAGE_BITS))
-        place = operation_id & _PAGE_MASK
-        if page[place]:
-            return False
-        page[place] = row + 1
-        return True
+    def add(self, ids: Iterable[int], row: int) -> int:
+        """Add rows from `row` on. Returns the place in `ids` of the first known one, which ends it; -1 without one."""
+        pages = self._pages
+        for place, operation_id in enumerate(ids):
+            page = pages.get(operation_id >> _PAGE_BITS)
+            if page is None:
+                page = pages[operation_id >> _PAGE_BITS] = array("I", bytes(4 << _PAGE_BITS))
+            in_page = operation_id & _PAGE_MASK
+            if page[in_page]:
+                return place
+            page[in_page] = row + place + 1
+        return -1
 
     def get(self, operation_id: int) -> int:
         """The row; -1 for an unknown id."""
@@ -189,16 +189,21 @@ _PAGE_BITS: Final = 8
 _PAGE_MASK: Final = (1 << _PAGE_BITS) - 1
 
 
-def numbered_history(path: Path, rows: RowsById | None = None) -> Iterator[tuple[int, Operation]]:
-    """The operations of a history file with their line numbers. Fills `rows`, which must be empty, by operation id.
+def read_history(path: Path) -> Iterator[Operation]:
+    """The operations of a history file.
 
     Raises `UsageError` with file, line and reason for a malformed line and for a duplicate id.
     """
-    rows = RowsById() if rows is None else rows
+    rows = RowsById()
     for number, operation in jsonfields.read_values(parse_operation, path):
-        if not rows.add(operation.id, number - 1):
-            raise UsageError(f"{path}:{number}: duplicate operation id {operation.id}")
-        yield number, operation
+        if rows.add((operation.id,), number - 1) >= 0:
+            raise duplicate_id(path, number, operation.id)
+        yield operation
+
+
+def duplicate_id(path: Path, number: int, operation_id: int) -> UsageError:
+    """The error for a line whose operation id an earlier line has."""
+    return UsageError(f"{path}:{number}: duplicate operation id {operation_id}")
 
 
 class HistoryWriter:

@@ -332,20 +332,27 @@ def read_lines(
             for number, line in enumerate(stream, start=1):
                 if torn_end_allowed and not line.endswith(b"\n"):
                     return
-                if len(line) > LINE_LENGTH_MAX:
-                    raise FieldError(f"longer than {LINE_LENGTH_MAX} bytes")
+                text = text_of_line(line)
                 try:
-                    yield number, parse_object(line.decode("utf-8"))
+                    yield number, parse_object(text)
                 except FieldError:
                     if torn_start is None or not is_torn(line, torn_start):
                         raise
                     yield number, TORN
     except OSError as error:
         raise EnvironmentFault(f"cannot read {path}: {error.strerror}") from error
-    except UnicodeDecodeError:
-        raise UsageError(f"{path}:{number}: not UTF-8 text") from None
     except FieldError as error:
         raise UsageError(f"{path}:{number}: {error}") from None
+
+
+def text_of_line(line: bytes) -> str:
+    """The text of a line. Raises `FieldError` for one that is too long or not UTF-8."""
+    if len(line) > LINE_LENGTH_MAX:
+        raise FieldError(f"longer than {LINE_LENGTH_MAX} bytes")
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError:
+        raise FieldError("not UTF-8 text") from None
 
 
 def _shown(value: object) -> str:

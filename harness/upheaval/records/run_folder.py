@@ -391,7 +391,7 @@ class RunFolder:
         faults = list(self.read_faults())
         faults[faults.index(healed.unhealed())] = healed
         self.unseal()
-        write_atomically(self.faults_file, "".join(each.to_json() + "\n" for each in faults))
+        write_atomically(self.faults_file, "".join(fault.to_json() + "\n" for fault in faults))
 
     def read_consensus(self) -> Iterator[TraceEvent]:
         """The messages that forwarders saw between members, read as a trace; none if the file does not exist."""

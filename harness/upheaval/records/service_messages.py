@@ -49,6 +49,10 @@ _CODES = {
     Function.FIRED: encoding.Operation.READ_TIMERS,
 }
 _FUNCTIONS = {int(code): function for function, code in _CODES.items()}
+_CAS: Final = int(encoding.Operation.COMPARE_AND_SET)
+_TRANSFER: Final = int(encoding.Operation.TRANSFER)
+_SPECIAL: Final = frozenset((_CAS, _TRANSFER, *(int(_CODES[each]) for each in (Function.SCHEDULE, Function.CANCEL))))
+"""Codes of operations whose value is not JSON text alone."""
 
 
 def encode_operation(operation_id: int, function: Function, key: str, value: Json) -> bytes:
@@ -72,18 +76,17 @@ def encode_operation(operation_id: int, function: Function, key: str, value: Jso
 
 def decode_operation(payload: Buffer) -> tuple[int, Function, str, Json]:
     """Operation id, function, key and value of a recorded request. Raises `DecodeError`."""
-    request = encoding.decode_request(payload)
-    function = _FUNCTIONS.get(request.operation)
+    number, operation, key, value, expected = encoding.decode_request(payload)
+    function = _FUNCTIONS.get(operation)
     if function is None:
-        raise DecodeError(f"operation {request.operation} is unknown")
-    if function is Function.CAS:
-        return request.operation_id, function, request.key, [_decoded(request.expected), _decoded(request.value)]
-    if function is Function.TRANSFER:
-        target = (request.expected or b"").decode("utf-8", "replace")
-        return request.operation_id, function, request.key, [target, _number(request.value)]
-    if function in (Function.SCHEDULE, Function.CANCEL):
-        return request.operation_id, function, request.key, _number(request.value)
-    return request.operation_id, function, request.key, _decoded(request.value)
+        raise DecodeError(f"operation {operation} is unknown")
+    if operation not in _SPECIAL:
+        return number, function, key, _decoded(value)
+    if operation == _CAS:
+        return number, function, key, [_decoded(expected), _decoded(value)]
+    if operation == _TRANSFER:
+        return number, function, key, [(expected or b"").decode("utf-8", "replace"), _number(value)]
+    return number, function, key, _number(value)
 
 
 @dataclass(frozen=True, slots=True)

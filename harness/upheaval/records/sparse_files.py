@@ -3,6 +3,10 @@
 import errno
 import os
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+_BLOCK: Final = 1 << 20
 
 
 def data_extents(fd: int, length: int) -> Iterator[tuple[int, int]]:
@@ -17,3 +21,19 @@ def data_extents(fd: int, length: int) -> Iterator[tuple[int, int]]:
             raise
         position = os.lseek(fd, start, os.SEEK_HOLE)
         yield start, position
+
+
+def copy_sparse(source: Path, target: Path, *, syncs: bool = False) -> None:
+    """Copy a file with its holes. `syncs`: the copy is durable."""
+    with source.open("rb", buffering=0) as reader, target.open("wb", buffering=0) as writer:
+        length = os.fstat(reader.fileno()).st_size
+        for start, end in data_extents(reader.fileno(), length):
+            position = start
+            while position < end:
+                block = os.pread(reader.fileno(), min(_BLOCK, end - position), position)
+                if not block:
+                    break
+                position += os.pwrite(writer.fileno(), block, position)
+        writer.truncate(length)
+        if syncs:
+            os.fsync(writer.fileno())

@@ -93,9 +93,11 @@ def system_of(folder: Path) -> str:
     return _text_in(folder, "system")
 
 
-def start_of(folder: Path) -> tuple[str, str]:
-    """The launcher and the JVM options of the members of the cluster in a folder; empty as for `runtime_of`."""
-    return _text_in(folder, "launcher"), _text_in(folder, "jvm")
+def start_of(folder: Path) -> tuple[str, str, str]:
+    """The launcher, the JVM options and the folder of the code of the cluster in a folder; empty as for
+    `runtime_of`.
+    """
+    return _text_in(folder, "launcher"), _text_in(folder, "jvm"), _text_in(folder, "source")
 
 
 def _text_in(folder: Path, name: str) -> str:

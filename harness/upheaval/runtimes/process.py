@@ -393,7 +393,7 @@ class ProcessCluster(LiveCluster[ProcessMember]):
         """
         for member in self.members if self.config.launcher else ():
             if member.is_running() and not _has_begun(member):
-                raise EnvironmentFault(_unstarted(member.name, "shows no mark file", member.folder / f"{ALL}.log"))
+                raise EnvironmentFault(_unstarted(member.name, "has written no trace", member.folder / f"{ALL}.log"))
 
     def raise_if_ended(self, member_id: int | None = None) -> None:
         """Only notices the end of processes that this handle started."""

@@ -1,16 +1,18 @@
-"""The parts of a machine of its own that a member in a process can have: volumes, and a wall clock.
+"""The parts of a machine of its own that a member in a process can have: volumes, slow syncs, and a wall clock.
 
 The log and the cluster's state are on volumes (see `volumes`), so a member with a full volume can still write its
 trace. The clock is Debian's libfaketime. It is loaded before the member and reads an offset from a file, once a second:
-`CLOCK_REALTIME` moves, the monotonic clock does not.
+`CLOCK_REALTIME` moves, the monotonic clock does not. `slow_syncs` delays a member's syncs.
 
-The observer does not read these settings. It reads the time that a member writes into its mark file, and writes to the
-volume as any other process would.
+The observer does not read these settings. It reads the time that a member writes into its mark file, writes to the
+volume as any other process would, and sees in `sync_watch` how long syncs take.
 """
 
 import contextlib
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Collection
@@ -19,12 +21,15 @@ from typing import Final, NoReturn
 
 from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
 from upheaval.records import write_atomically
+from upheaval.runtimes import slow_syncs
 from upheaval.runtimes.process import ProcessCluster
+from upheaval.runtimes.sync_watch import SyncWatch
 from upheaval.runtimes.volumes import Volume, require_volumes
 from upheaval.system.process_table import boot_id
 from upheaval.system.under_test import require_jump
 from upheaval.waits import wait_until
 from upheaval_chaos.host_faults import HostFaultKind
+from upheaval_chaos.programs import run_program
 from upheaval_chaos.target import DiskWork, Link
 from upheaval_node.files import layout
 from upheaval_node.files.mark_file import OWNER_LENGTH, owner_of
@@ -40,6 +45,9 @@ more.
 _MARK_PERIOD_S: Final = 3.0
 """Three times the interval, in seconds, at which members write the time."""
 _MEETS_FULL_DISK_S: Final = 60.0
+_SLOWEST_SYNC_MS: Final = 1000
+"""A longer sync would not fit into one look at a member."""
+_TRIED_S: Final = 30.0
 _SHARED_MEMORY: Final = Path("/dev/shm")
 
 
@@ -55,11 +63,15 @@ class ProcessMachines:
         self._refused = dict.fromkeys(cluster.member_ids, 0)
         self._offsets_ms = dict.fromkeys(cluster.member_ids, 0)
         self._clocks: Path | None = None
+        self._latencies: Path | None = None
+        self._syncs: dict[int, SyncWatch] = {}
         try:
             if HostFaultKind.CLOCK_JUMP in kinds:
                 self._make_clocks()
             if HostFaultKind.DISK_FULL in kinds:
                 self._make_volumes()
+            if HostFaultKind.DISK_SLOW in kinds:
+                self._make_syncs_slow()
         except BaseException:
             self.close()
             raise
@@ -73,6 +85,8 @@ class ProcessMachines:
         if self._clocks is not None:
             shutil.rmtree(self._clocks, ignore_errors=True)
             _remove_traces_of_clocks(self._cluster.started)
+        if self._latencies is not None:
+            shutil.rmtree(self._latencies, ignore_errors=True)
 
     # --- injector ---
 
@@ -110,9 +124,12 @@ class ProcessMachines:
         """Raises `UsageError`."""
         self._refuse(member_id)
 
-    def slow_disk(self, member_id: int, latency_ms: int) -> NoReturn:  # noqa: ARG002 - refused
-        """Raises `UsageError`."""
-        self._refuse(member_id)
+    def slow_disk(self, member_id: int, latency_ms: int) -> None:
+        """Set what syncs of the member take longer, from the next one on. Raises `UsageError` for more than a
+        second.
+        """
+        require_latency(latency_ms)
+        write_atomically(self._latency_file(member_id), f"{latency_ms}\n")
 
     def end_in_change(self, member_id: int, changes: int, *, loses_power: bool) -> NoReturn:  # noqa: ARG002 - refused
         """Raises `UsageError`."""
@@ -151,10 +168,17 @@ class ProcessMachines:
         return None if stamp in (None, first) else (stamp, stamp - now_ms)
 
     def disk_work(self, member_id: int) -> DiskWork:
-        """Measured by the size of the volumes' contents, and by writes of this process."""
+        """Measured by the size of the volumes' contents, by writes of this process, and by a look at the member's
+        syncs.
+        """
         volumes = self._volumes.get(member_id, ())
         self._refused[member_id] += sum(not volume.has_room() for volume in volumes)
-        return DiskWork(0, 0, self._refused[member_id], sum(volume.most_used() for volume in volumes), (), 0)
+        grown = sum(volume.most_used() for volume in volumes)
+        watch = self._syncs.get(member_id)
+        if watch is None:
+            return DiskWork(0, 0, self._refused[member_id], grown, (), (), 0)
+        watch.look()
+        return DiskWork(0, 0, self._refused[member_id], grown, watch.times.lasted, watch.times.bounded, 0)
 
     def has_room(self, member_id: int) -> bool:
         """Measured by writes of this process."""
@@ -196,6 +220,21 @@ class ProcessMachines:
                 "NO_FAKE_STAT": "1",
             }
 
+    def _make_syncs_slow(self) -> None:
+        self._latencies = Path(tempfile.mkdtemp(prefix="upheaval-disks-"))
+        for member in self._cluster.members:
+            self.slow_disk(member.member_id, 0)
+            member.wrapper = [*_slowed(self._latency_file(member.member_id)), *member.wrapper]
+            self._syncs[member.member_id] = SyncWatch(
+                lambda member=member: [process.pid for process in member.node.processes()],  # type: ignore[misc]
+                lambda member=member: member.status().append_position,  # type: ignore[misc]
+            )
+
+    def _latency_file(self, member_id: int) -> Path:
+        if self._latencies is None:
+            raise UsageError("these members have no disks of their own")
+        return self._latencies / f"member-{member_id}"
+
     def _clock_file(self, member_id: int) -> Path:
         if self._clocks is None:
             raise UsageError("these members have no clocks of their own")
@@ -219,6 +258,14 @@ def require_machines(kinds: Collection[HostFaultKind]) -> None:
         find_library()
     if HostFaultKind.DISK_FULL in kinds:
         require_volumes()
+    if HostFaultKind.DISK_SLOW in kinds:
+        _require_slow_syncs()
+
+
+def require_latency(latency_ms: int) -> None:
+    """Raises `UsageError` for a latency that is too long to be observed."""
+    if latency_ms > _SLOWEST_SYNC_MS:
+        raise UsageError(f"disk-slow: expected latency-ms of 1 to {_SLOWEST_SYNC_MS} on processes, got {latency_ms}")
 
 
 def find_library() -> Path:
@@ -236,3 +283,20 @@ def _remove_traces_of_clocks(pids: Collection[int]) -> None:
         for name in (f"faketime_shm_{pid}", f"sem.faketime_sem_{pid}"):
             with contextlib.suppress(OSError):
                 (_SHARED_MEMORY / name).unlink(missing_ok=True)
+
+
+def _slowed(latency_file: Path) -> list[str]:
+    return [sys.executable, "-I", "-S", slow_syncs.__file__, str(latency_file)]
+
+
+def _require_slow_syncs() -> None:
+    """Raises `EnvironmentFault` unless the kernel lets a process filter its system calls and reports them."""
+    try:
+        done = run_program([*_slowed(Path(os.devnull)), "true"], limit_s=_TRIED_S)
+    except subprocess.TimeoutExpired:
+        raise EnvironmentFault(f"disk-slow: a program whose syncs are filtered did not end in {_TRIED_S:g} s") from None
+    if done.returncode:
+        raise EnvironmentFault(
+            "disk-slow needs Linux 5.9 or newer on x86_64 or aarch64, and seccomp user notification: "
+            f"{done.stderr.strip()}"
+        )

@@ -232,9 +232,12 @@ class Scenario:
         """The scenario on that system; unchanged for None."""
         return self if system is None else replace(self, cluster=replace(self.cluster, system=system))
 
-    def launched(self, launcher: str | None, jvm: str | None) -> "Scenario":
-        """The scenario with members that the command `launcher` starts, and with the options `jvm` for Java."""
-        return replace(self, cluster=replace(self.cluster, launcher=launcher or "", jvm=jvm or ""))
+    def launched(self, launcher: str | None, jvm: str | None, source: str = "") -> "Scenario":
+        """The scenario with members that the command `launcher` starts, in the folder `source` unless that is
+        empty, and with the options `jvm` for Java.
+        """
+        folder = (source if launcher else "") or self.cluster.source
+        return replace(self, cluster=replace(self.cluster, launcher=launcher or "", jvm=jvm or "", source=folder))
 
     @property
     def link_faults(self) -> tuple[LinkFault | DatagramFault, ...]:

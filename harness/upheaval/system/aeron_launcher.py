@@ -82,8 +82,10 @@ def _split(name: str, text: str) -> list[str]:
 
 
 def _quoted(option: str) -> str:
-    """The option quoted for the JVM's options variable."""
-    return f'"{option}"' if any(character.isspace() for character in option) else option
+    """The option quoted for the JVM's options variable, in which a quoted part ends at the next quote of its kind."""
+    if not any(character.isspace() or character in "'\"" for character in option):
+        return option
+    return '"' + option.replace('"', '"\'"\'"') + '"'
 
 
 def _require_java_takes(text: str, options: Sequence[str]) -> None:

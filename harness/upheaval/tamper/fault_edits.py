@@ -236,7 +236,7 @@ def a_fault_hit_after_more_operations_than_there_were(run: RunCopy) -> None:
 
 def _command(run: RunCopy, what: str, change: Callable[[Line], None]) -> None:
     with run.changing(CONTROLS) as controls:
-        command = next((each for each in controls if each["what"] == what), None)
+        command = next((control for control in controls if control["what"] == what), None)
         if command is None:
             raise Lacking(f"no {what}")
         change(command)
@@ -251,7 +251,9 @@ def only_one_member_took_a_snapshot(run: RunCopy) -> None:
     for member in list(run.members)[1:]:
         folder = run.folder.member(member)
         records = log_records(folder)
-        put_log_records(folder, [each for each in records if each.what != SNAPSHOT or each.position != position])
+        put_log_records(
+            folder, [record for record in records if record.what != SNAPSHOT or record.position != position]
+        )
         with run.trace(member) as lines:
             lines[:] = [line for line in lines if not _is_of_snapshot(line, position)]
 
@@ -271,7 +273,7 @@ def _snapshot_position(run: RunCopy) -> int:
 def a_command_is_gone(run: RunCopy) -> None:
     """A command and its name among the planned ones."""
     with run.changing(CONTROLS) as controls:
-        command = next((each for each in controls if each["what"] in ("snapshot", "suspend")), None)
+        command = next((control for control in controls if control["what"] in ("snapshot", "suspend")), None)
         if command is None:
             raise Lacking("no snapshot and no suspend")
         controls.remove(command)

@@ -106,7 +106,7 @@ def two_reads_have_each_others_answers(run: RunCopy) -> None:
     """Two reads of one key with each other's answers."""
     with run.changing(HISTORY) as lines:
         one = answered(lines, "read", "balances", "fired")
-        other = next((each for each in lines if each["f"] == one["f"] and _differ(each, one)), None)
+        other = next((line for line in lines if line["f"] == one["f"] and _differ(line, one)), None)
         if other is None:
             raise Lacking("no two reads with other answers")
         one["result"], other["result"] = other["result"], one["result"]
@@ -122,7 +122,7 @@ def a_read_returns_an_older_value(run: RunCopy) -> None:
         reads = [line for line in lines if line["outcome"] == "ok" and line["f"] == "read"]
         need(reads, "no reads")
         line = reads[-1]
-        older = next((each for each in reads if _differ(each, line)), None)
+        older = next((read for read in reads if _differ(read, line)), None)
         if older is None:
             raise Lacking("no older value")
         line["result"] = older["result"]

@@ -21,6 +21,7 @@ from upheaval.tamper.log_change import (
     change_in_place,
     change_logs,
     is_service_message,
+    log_entries,
     operation_id,
     place_of,
     place_of_operation,
@@ -420,8 +421,7 @@ def the_next_leader_closes_all_sessions(run: RunCopy) -> None:
         return [*entries[: term + 1], *closes, *again, *rest]
 
     change_logs(run, changed)
-    terms: dict[int, int] = {}
-    change_in_place(run, lambda entries: terms.update({k: e.long(TERM_ID) for e in entries if (k := operation_id(e))}))
+    terms = {number: entry.long(TERM_ID) for number, entry in log_entries(run).items()}
     with run.changing(HISTORY) as lines:
         for line in lines:
             if terms.get(line["id"], 0) > 0 and "session" in line:

@@ -4,7 +4,6 @@ This module knows the names of files, and nothing of the contents of recordings.
 """
 
 import json
-import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -17,7 +16,7 @@ from upheaval.records import (
     MemberFolder,
     RunFolder,
     companion_folders,
-    data_extents,
+    copy_sparse,
     load_companions,
     seal,
 )
@@ -120,16 +119,10 @@ class RunCopy:
 
 def copy_run(source: Path, target: Path) -> RunCopy:
     """Copy a run folder; holes in its files stay holes."""
-    shutil.copytree(source, target, copy_function=_copy_sparse, dirs_exist_ok=True)
+    shutil.copytree(
+        source, target, copy_function=lambda name, copy: copy_sparse(Path(name), Path(copy)), dirs_exist_ok=True
+    )
     return RunCopy(target)
-
-
-def _copy_sparse(source: str, target: str) -> None:
-    with Path(source).open("rb", buffering=0) as reader, Path(target).open("wb", buffering=0) as writer:
-        length = os.fstat(reader.fileno()).st_size
-        writer.truncate(length)
-        for begin, end in data_extents(reader.fileno(), length):
-            os.pwrite(writer.fileno(), os.pread(reader.fileno(), end - begin, begin), begin)
 
 
 def put_bytes(path: Path, content: bytes) -> None:

@@ -91,7 +91,7 @@ def read_records(ring: bytes) -> list[BlockRecord]:
 
 def durable_sequence(records: list[BlockRecord]) -> int:
     """The sequence number below which all records are known to have been durable."""
-    return max((each.sequence + 1 - each.unsynced for each in records if each.unsynced), default=0)
+    return max((record.sequence + 1 - record.unsynced for record in records if record.unsynced), default=0)
 
 
 def proven_end(records: list[BlockRecord], read: Callable[[int, int], bytes]) -> int:

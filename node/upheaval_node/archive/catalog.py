@@ -357,7 +357,6 @@ class Catalog:
         if growth == 0:
             self._rewrite(entry)
             return
-        self._capacity = self._capacity_for(len(self._image) + growth)
         self._replace_file(self._image[:start] + data + self._image[old_end:])
         entry.length = len(data) - DESCRIPTOR_HEADER_LENGTH
         for other in self._raw:
@@ -427,12 +426,16 @@ class Catalog:
         self._file.write(start, (bytes(self._image[start:end]),))
 
     def _replace_file(self, image: bytearray) -> None:
-        """Replace the file by a new one with this image. The new file is durable before it takes the old one's name."""
+        """Replace the file by a new one with this image. The new file is durable before it takes the old one's name.
+
+        Raises `UsageError` for an image that no catalog holds, `StorageError` when it cannot be written.
+        """
+        capacity = self._capacity_for(len(image))
         new_path = f"{self._directory}/{NEW_FILE_NAME}"
         file = self._storage.open(new_path, create=True)
         try:
             file.truncate(0)
-            file.truncate(self._capacity)
+            file.truncate(capacity)
             file.write(0, (bytes(image),))
             # Even at sync level 0: a rename that outlives the file's bytes in a power cut would lose every entry.
             file.sync(max(self._sync_level, 1))
@@ -440,7 +443,7 @@ class Catalog:
         except StorageError:
             file.close()
             raise
-        old, self._file, self._image = self._file, file, image
+        old, self._file, self._image, self._capacity = self._file, file, image, capacity
         old.close()
 
     def _ensure_capacity(self, needed: int) -> None:

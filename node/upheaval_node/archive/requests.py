@@ -216,10 +216,10 @@ class Requests:
         _check_no_listing(session)
         correlation_id = message.correlation_id
         found = [
-            each
-            for each in self._recorder.subscriptions()
-            if message.channel in each.stripped_channel
-            and (not message.apply_stream_id or each.stream_id == message.stream_id)
+            subscription
+            for subscription in self._recorder.subscriptions()
+            if message.channel in subscription.stripped_channel
+            and (not message.apply_stream_id or subscription.stream_id == message.stream_id)
         ]
 
         def send(each: RecordingSubscription) -> bool:

@@ -79,7 +79,7 @@ def _check_snapshots(response: cm.BackupResponse) -> None:
     snapshots = response.snapshots
     if not snapshots:
         return
-    services = [each.service_id for each in snapshots]
+    services = [snapshot.service_id for snapshot in snapshots]
     places = {(each.leadership_term_id, each.term_base_log_position, each.log_position) for each in snapshots}
     term, base, position = next(iter(places))
     is_set = len(places) == 1 and sorted(services) == list(range(CONSENSUS_MODULE_ID, len(services) - 1))

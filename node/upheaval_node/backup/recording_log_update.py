@@ -28,8 +28,8 @@ class RetrievedSnapshot:
 
 def wanted_snapshots(recording_log: RecordingLog, offer: Offer) -> list[cm.BackupResponseSnapshot]:
     """The offered snapshots that have not been copied yet."""
-    have = {(each.service_id, each.log_position) for each in recording_log.entries if each.is_valid_snapshot}
-    return [each for each in offer.snapshots if (each.service_id, each.log_position) not in have]
+    have = {(entry.service_id, entry.log_position) for entry in recording_log.entries if entry.is_valid_snapshot}
+    return [snapshot for snapshot in offer.snapshots if (snapshot.service_id, snapshot.log_position) not in have]
 
 
 def describe_copies(
@@ -49,7 +49,7 @@ def describe_copies(
 def newest_position(snapshots: Sequence[RetrievedSnapshot]) -> int:
     """The highest position of a snapshot of the consensus module, -1 without any."""
     return max(
-        (each.source.log_position for each in snapshots if each.source.service_id == CONSENSUS_MODULE_ID),
+        (snapshot.source.log_position for snapshot in snapshots if snapshot.source.service_id == CONSENSUS_MODULE_ID),
         default=NULL_POSITION,
     )
 
@@ -80,14 +80,14 @@ def name_start_term(
 
 def name_snapshots(recording_log: RecordingLog, snapshots: Sequence[RetrievedSnapshot]) -> None:
     """The module's snapshot, which makes the set count, comes last, where Aeron writes it first."""
-    for each in snapshots:
-        source = each.source
+    for snapshot in snapshots:
+        source = snapshot.source
         recording_log.append_snapshot(
-            each.recording_id,
+            snapshot.recording_id,
             source.leadership_term_id,
             source.term_base_log_position,
             source.log_position,
             source.timestamp,
             source.service_id,
-            recorded_length=each.length,
+            recorded_length=snapshot.length,
         )

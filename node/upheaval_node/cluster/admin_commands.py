@@ -107,7 +107,7 @@ def give_command(counters: Counters, word: str) -> str:
 
 
 def _named(names: type[IntEnum], value: int | None) -> str:
-    return names(value).name if value in {each.value for each in names} else str(value)
+    return names(value).name if value in {name.value for name in names} else str(value)
 
 
 def _value(counters: Counters, type_id: int) -> int | None:

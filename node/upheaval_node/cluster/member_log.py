@@ -176,8 +176,12 @@ class MemberLog:
     def release_abandoned(self) -> None:
         """End the archive's work for replays and replications that are no longer read."""
         if not self._services.is_joining:
-            self._replays = [each for each in self._replays if not (each.is_closed and each.release())]
-            self._replications = [each for each in self._replications if not (each.is_closed and each.release())]
+            self._replays = [replay for replay in self._replays if not (replay.is_closed and replay.release())]
+            self._replications = [
+                replication
+                for replication in self._replications
+                if not (replication.is_closed and replication.release())
+            ]
 
     def truncate(self, now: Now, position: Position) -> bool:
         """Cut the recording. It is already stopped: a member that must truncate has not joined a log."""

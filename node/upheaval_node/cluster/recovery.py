@@ -157,7 +157,9 @@ def start_services(context: ModuleContext, acks: ServiceAcks, snapshots: tuple[E
     if snapshots:
         head = snapshots[0]
         term_id, position, timestamp = head.leadership_term_id, head.log_position, head.timestamp
-    key = recovery_state_key(term_id, position, timestamp, cluster_id, [each.recording_id for each in snapshots[1:]])
+    key = recovery_state_key(
+        term_id, position, timestamp, cluster_id, [snapshot.recording_id for snapshot in snapshots[1:]]
+    )
     label = f"Cluster recovery: leadershipTermId={term_id} logPosition={position} clusterId={cluster_id}"
     state = context.counters.allocate(counter_types.RECOVERY_STATE, key, label)
     try:

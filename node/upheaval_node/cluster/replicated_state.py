@@ -203,7 +203,7 @@ class ReplicatedState:
             return log.append(event)
 
         work = self.timers.expire(time, expire)
-        return work + sum(each.append(log, term_id, time) for each in self.pending_messages)
+        return work + sum(pending_message.append(log, term_id, time) for pending_message in self.pending_messages)
 
     def on_action_appended(self, end_position: int) -> None:
         """Remember the module state before the action whose entry ends at `end_position`."""
@@ -247,7 +247,10 @@ class ReplicatedState:
             next_session_id=self.sessions.next_committed_session_id,
             sessions=self.sessions.records(),
             timers=[cm.Timer(correlation_id=key, deadline=deadline) for key, deadline in self.timers],
-            trackers=[TrackerState(each.record(), each.encoded_messages()) for each in self.pending_messages],
+            trackers=[
+                TrackerState(pending_message.record(), pending_message.encoded_messages())
+                for pending_message in self.pending_messages
+            ],
         )
 
     def load(self, now: Now, snapshot: ModuleSnapshot) -> None:

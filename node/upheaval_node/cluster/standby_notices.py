@@ -52,7 +52,7 @@ class StandbyNotices:
     @property
     def needs_ticks(self) -> bool:
         """Whether a notice waits for its delay to pass."""
-        return any(each.due_ns is not None for each in self._notices)
+        return any(notice.due_ns is not None for notice in self._notices)
 
     def queue(self, now: Now, peer: str, snapshots: Snapshots) -> None:
         """Keep a notice of `peer`. An inconsistent notice is ignored."""
@@ -88,11 +88,11 @@ class StandbyNotices:
         head = snapshots[0]
         if head.log_position < 0 or head.log_position % FRAME_ALIGNMENT:
             return f"a notice of position {head.log_position}"
-        for each in snapshots:
-            if (each.log_position, each.leadership_term_id) != (head.log_position, head.leadership_term_id):
-                return f"a notice of positions {head.log_position} and {each.log_position}"
-            if each.archive_endpoint != head.archive_endpoint or each.recording_id < 0:
-                return f"recording {each.recording_id} in {each.archive_endpoint[:MAX_ENDPOINT_LENGTH]!r}"
+        for snapshot in snapshots:
+            if (snapshot.log_position, snapshot.leadership_term_id) != (head.log_position, head.leadership_term_id):
+                return f"a notice of positions {head.log_position} and {snapshot.log_position}"
+            if snapshot.archive_endpoint != head.archive_endpoint or snapshot.recording_id < 0:
+                return f"recording {snapshot.recording_id} in {snapshot.archive_endpoint[:MAX_ENDPOINT_LENGTH]!r}"
         return _endpoint_problem(head.archive_endpoint)
 
     def _write(self, now: Now, notice: _Notice) -> None:
@@ -109,16 +109,16 @@ class StandbyNotices:
             and entry.type is EntryType.STANDBY_SNAPSHOT
             and (entry.archive_endpoint, entry.log_position) == (head.archive_endpoint, head.log_position)
         }
-        for each in snapshots:
-            if each.service_id not in known:
+        for snapshot in snapshots:
+            if snapshot.service_id not in known:
                 self._recording_log.append_standby_snapshot(
-                    each.recording_id,
-                    each.leadership_term_id,
-                    each.term_base_log_position,
-                    each.log_position,
-                    each.timestamp,
-                    each.service_id,
-                    each.archive_endpoint,
+                    snapshot.recording_id,
+                    snapshot.leadership_term_id,
+                    snapshot.term_base_log_position,
+                    snapshot.log_position,
+                    snapshot.timestamp,
+                    snapshot.service_id,
+                    snapshot.archive_endpoint,
                 )
         self._context.published.standby_snapshots.increment()
         position, endpoint = head.log_position, head.archive_endpoint

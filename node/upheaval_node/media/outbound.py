@@ -193,7 +193,16 @@ class OutboundStream:
         limit = self.buffer.slowest(self.buffer.tail) + self._window
         if self.is_mdc:
             return limit
-        return min([limit, *(each.outlet.limit for each in self._destinations.values() if each.outlet.is_connected)])
+        return min(
+            [
+                limit,
+                *(
+                    destination.outlet.limit
+                    for destination in self._destinations.values()
+                    if destination.outlet.is_connected
+                ),
+            ]
+        )
 
     @property
     def is_connected(self) -> bool:
@@ -204,7 +213,7 @@ class OutboundStream:
             return False
         if len(self.images) and (self._spies_connect or self.images.has_subscribers):
             return True
-        return any(each.outlet.is_connected for each in self._destinations.values())
+        return any(destination.outlet.is_connected for destination in self._destinations.values())
 
     def add_destination(self, channel: str) -> None:
         """Raises `UsageError` without `control-mode=manual`, and for an unusable channel."""
@@ -286,8 +295,8 @@ class OutboundStream:
     def next_dial_ns(self) -> int:
         """When a destination without a connection is dialled again."""
         soonest = NEVER_NS
-        for each in self._destinations.values():
-            soonest = min(soonest, each.next_dial_ns)
+        for destination in self._destinations.values():
+            soonest = min(soonest, destination.next_dial_ns)
         return soonest
 
     def flush(self) -> None:

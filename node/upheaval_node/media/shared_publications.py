@@ -49,7 +49,7 @@ class SharedPublications:
     @property
     def connected(self) -> tuple[bool, ...]:
         """The streams that have a receiver, in the order in which they were added."""
-        return tuple(each.publication.is_connected for each in self._streams.values())
+        return tuple(stream.publication.is_connected for stream in self._streams.values())
 
     def release(self, key: tuple[str, int], stream: _Stream) -> None:
         """Remove one user. The last one ends the stream."""

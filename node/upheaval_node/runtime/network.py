@@ -123,7 +123,7 @@ class SocketNetwork:
     def has_room_for_handshake(self, peer: str) -> bool:
         """Unfinished handshakes are limited, in total and per host: their peers are not authenticated yet."""
         handshakes = self.tls.handshakes if self.tls is not None else ()
-        of_host = sum(host_of(each.peer) == host_of(peer) for each in handshakes)
+        of_host = sum(host_of(handshake.peer) == host_of(peer) for handshake in handshakes)
         return len(handshakes) < MAX_HANDSHAKES and of_host < MAX_HANDSHAKES_OF_HOST
 
     def close(self) -> None:

@@ -281,7 +281,7 @@ class MemberProcess:
 
     def _ports(self, cnc: CncFile, id_range: tuple[int, int] | None) -> MemberPorts:
         config = self._config
-        members = {each.endpoints.consensus: each.id for each in parse_members(config.members).values()}
+        members = {member.endpoints.consensus: member.id for member in parse_members(config.members).values()}
         observer = self._parts.observer(self._component, config.protocol_trace, members)
         return replace(
             self._parts.ports(cnc.counters(id_range), observer),

@@ -255,9 +255,9 @@ class ServiceContainer:
         if view.log_position not in (0, snapshot.log_position):
             raise PeerError(f"the snapshot was taken at {snapshot.log_position}, not at {view.log_position}")
         view.time_unit = snapshot.time_unit
-        for each in snapshot.sessions:
-            view.sessions[each.id] = ContainerSession(
-                view, each.id, each.response_stream_id, each.response_channel, each.encoded_principal
+        for session in snapshot.sessions:
+            view.sessions[session.id] = ContainerSession(
+                view, session.id, session.response_stream_id, session.response_channel, session.encoded_principal
             )
 
     def _start(self, image: StateReader | None) -> None:

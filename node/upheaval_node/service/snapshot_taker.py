@@ -75,8 +75,10 @@ class SnapshotTaker:
             time_unit=view.time_unit,
             app_version=self._settings.app_version,
             sessions=tuple(
-                SessionState(each.id, each.response_stream_id, each.response_channel, each.encoded_principal)
-                for each in view.sessions.values()
+                SessionState(
+                    session.id, session.response_stream_id, session.response_channel, session.encoded_principal
+                )
+                for session in view.sessions.values()
             ),
             state=tuple(state.messages),
         )

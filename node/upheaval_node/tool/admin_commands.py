@@ -248,4 +248,4 @@ def _value(counters: Counters, type_id: int) -> int | None:
 
 
 def _name_of(names: type[IntEnum], value: int) -> str:
-    return names(value).name if value in {each.value for each in names} else str(value)
+    return names(value).name if value in {name.value for name in names} else str(value)

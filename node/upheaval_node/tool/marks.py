@@ -222,7 +222,7 @@ def _error_log_values(mark: Mark) -> dict[str, Value]:
     return {
         "path": mark.path,
         "componentType": _component(mark.header),
-        "errors": [_error_values(each) for each in mark.content.errors],
+        "errors": [_error_values(error) for error in mark.content.errors],
     }
 
 

@@ -9,7 +9,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 from support.bad_runs.bad_run import STANDBY_RUN, BadRun
-from support.bad_runs.files import SNAPSHOT, edit_lines, keep_records, kind_of, service_of
+from support.bad_runs.files import (
+    SNAPSHOT,
+    TERM,
+    edit_lines,
+    keep_records,
+    kind_of,
+    position_of,
+    put_in_records,
+    records,
+    service_of,
+)
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Verdict
 
@@ -95,6 +105,28 @@ def the_backup_has_no_snapshot_any_more(run: Path) -> None:
     keep_records(run / "backup-0" / "cluster" / "recording.log", lambda record: kind_of(record) != SNAPSHOT)
 
 
+def the_backup_does_not_name_a_term_of_its_log(run: Path) -> None:
+    log = run / "backup-0" / "cluster" / "recording.log"
+    terms = [record for record in records(log) if kind_of(record) == TERM]
+    assert len(terms) > 1
+    keep_records(log, lambda record: record != terms[0])
+
+
+def a_snapshot_of_the_backup_is_a_frame_early(run: Path) -> None:
+    log = run / "backup-0" / "cluster" / "recording.log"
+    (position,) = {position_of(record) for record in records(log) if kind_of(record) == SNAPSHOT}
+    put_in_records(log, SNAPSHOT, 24, "q", position - 32)
+
+
+def the_backup_was_offered_no_snapshot(run: Path) -> None:
+    def empty(fields: dict[str, object]) -> bool:
+        if fields["event"] == "backup_response":
+            fields["snapshots"] = 0
+        return True
+
+    edit_lines(run / "backup-0" / "trace.jsonl", empty)
+
+
 def the_backup_left_no_trace(run: Path) -> None:
     (run / "backup-0" / "trace.jsonl").unlink()
 
@@ -113,6 +145,9 @@ BACKED_UP = (
     _bad(the_backup_named_a_term_that_it_does_not_have, "does not have term 9", "backup-0/trace.jsonl:"),
     _bad(the_backup_named_a_term_at_another_position, "from position 64", "backup-0/trace.jsonl:"),
     _bad(the_backup_has_no_snapshot_any_more, "has no snapshot", "backup-0/trace.jsonl:", scenario=_LOSES),
+    _bad(the_backup_does_not_name_a_term_of_its_log, "does not have term 0, which begins in its log", scenario=_LOSES),
+    _bad(a_snapshot_of_the_backup_is_a_frame_early, "where no member has one", scenario=_LOSES),
+    _bad(the_backup_was_offered_no_snapshot, "backup-0 was offered no snapshot at", "which had one", scenario=_LOSES),
     _bad(the_backup_left_no_trace, "backup-0/trace.jsonl is missing", verdict=Verdict.UNKNOWN),
     _bad(no_file_lists_the_backup, "companions.json does not have backup-0", verdict=Verdict.UNKNOWN),
     _bad(the_backup_has_what_was_committed_after_its_end, "backup-0 had the log up to", "(controls.jsonl:3)"),

@@ -1,6 +1,8 @@
-"""The twin of `kinds.Accounts`: its logs and its snapshots are those of the service in Java, byte for byte."""
+"""Twins of `kinds.Accounts` and `kinds.Wrong$AnswersEarly`: their logs, answers and snapshots are those of the services
+in Java, byte for byte. And a model of requests that add at once.
+"""
 
-from upheaval import ClusteredService
+from upheaval import ClusteredService, Model
 
 
 class Accounts(ClusteredService):
@@ -53,3 +55,36 @@ class Accounts(ClusteredService):
         lines += [f"hold {number} {' '.join(held)}" for number, held in sorted(self.holds.items())]
         for line in (*lines, "end"):
             publication.offer(line.encode())
+
+
+class AnswersEarly(Accounts):
+    def __init__(self):
+        super().__init__()
+        self.change = None
+
+    def on_session_message(self, session, timestamp, payload, position):
+        super().on_session_message(session, timestamp, payload, position)
+        self.apply()
+
+    def add(self, name, amount):
+        self.change = (name, amount)
+
+    def on_timer_event(self, correlation_id, timestamp):
+        super().on_timer_event(correlation_id, timestamp)
+        self.apply()
+
+    def apply(self):
+        if self.change is not None:
+            super().add(*self.change)
+        self.change = None
+
+
+class Balances(Model):
+    def __init__(self):
+        self.balances, self.count = {}, 0
+
+    def apply(self, request):
+        _, name, amount = bytes(request.payload).decode().split(" ")
+        self.count += 1
+        self.balances[name] = self.balances.get(name, 0) + int(amount)
+        return f"{name} {self.balances[name]} #{self.count}".encode()

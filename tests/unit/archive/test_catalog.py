@@ -235,6 +235,21 @@ def test_an_entry_for_which_there_is_no_room_leaves_no_hole_that_hides_later_one
     assert contents.next_recording_id == added.recording_id + 1 == 2
 
 
+def test_a_catalog_that_could_not_grow_has_the_length_of_its_file() -> None:
+    storage = MemoryStorage()
+    made = catalog(storage, capacity=4096)
+    first = made.add(entry())
+    long = "aeron:ipc?alias=" + "x" * 3_900
+    storage.error = "no space left on device"
+    with pytest.raises(StorageError):
+        made.record_channel(first, long, "aeron:ipc")
+    assert len(storage.content(PATH)) == 4096
+    storage.error = None
+    made.add(entry(original_channel=long))
+    # Half as long again, so that not every entry makes the file longer.
+    assert len(storage.content(PATH)) == 4096 + 2048
+
+
 def test_a_damaged_last_entry_that_was_written_to_its_end_keeps_its_place_and_its_id() -> None:
     storage = MemoryStorage()
     made = catalog(storage)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+from hypothesis import given, settings, strategies as st
 
 from upheaval.checkers.evidence.term_facts import TermReader
 from upheaval.checkers.evidence.trace_facts import TraceFacts
@@ -128,3 +129,33 @@ def test_an_early_answer_that_no_rule_tells_from_news_comes_with_advice(is_first
     finding = found(judge_answers([answer], traced(LEADER, FOLLOWER, ()), {}, {}))
     assert finding.verdict is Verdict.INVALID
     assert ("accepts=..." in finding.detail) is advises
+
+
+COMMITS = st.lists(
+    st.tuples(st.integers(100, 300), st.sampled_from(["sent", "heard", "report-1", "report-2"]), st.integers(1, 8)),
+    max_size=12,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(COMMITS, st.lists(st.tuples(st.integers(1, 9), st.integers(0, 200)), min_size=1, max_size=8))
+def test_answers_one_after_the_other_are_judged_as_each_alone(
+    commits: Sequence[tuple[int, str, int]], times: Sequence[tuple[int, int]]
+) -> None:
+    """Whatever lines they share that show their commit."""
+    of_leader, of_follower = [elected(100, 0)], [elected(100, 0)]
+    for ms, what, step in sorted(commits):
+        if what == "heard":
+            of_follower.append(message(ms, "receive", "CommitPosition", 64 * step))
+        elif what == "sent":
+            of_leader.append(message(ms, "send", "CommitPosition", 64 * step))
+        else:
+            of_leader.append(message(ms, "receive", "AppendPosition", 64 * step, follower_member_id=int(what[-1])))
+    traces = traced(of_leader, of_follower, ())
+    answers = [
+        Answer(number, 64 * step, 1, 100 * MS, (100 + ms) * MS) for number, (step, ms) in enumerate(sorted(times))
+    ]
+    alone = [found(judge_answers([answer], traces, {}, {})) for answer in answers]
+    first = next((each for each in alone if each.verdict is not Verdict.VALID), None)
+    together = found(judge_answers(answers, traces, {}, {}))
+    assert together == first or (first is None and together.verdict is Verdict.VALID)

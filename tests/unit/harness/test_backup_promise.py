@@ -32,7 +32,9 @@ def write_backup(run: Path, payloads: Sequence[bytes], *, noted: int | None = No
     log = LogBuilder()
     for payload in payloads:
         log.append(payload)
-    write_log(run / "backup-0", RECORDING_ID, b"".join(log.blocks), session_id=77)
+    begun = [event for event in map(cm.SCHEMA.decode, payloads) if isinstance(event, cm.NewLeadershipTermEvent)]
+    terms = {event.leadership_term_id: event.term_base_log_position for event in begun}
+    write_log(run / "backup-0", RECORDING_ID, b"".join(log.blocks), session_id=77, terms=terms)
     recording_log = run / "backup-0" / "cluster" / "recording.log"
     recording_log.write_bytes(recording_log.read_bytes()[64:])
     note_companion(run, CompanionConfig("backup-0", position=log.position if noted is None else noted))
@@ -255,6 +257,10 @@ def test_a_log_that_begins_later_goes_on_from_a_snapshot(tmp_path: Path) -> None
     assert (finding.verdict, f"begins at position {start}" in finding.detail) == (Verdict.INVALID, True), finding
     for recording_id, service_id in ((9, 0), (10, -1)):
         write_snapshot(tmp_path / "backup-0", recording_id, start, service_id, state(b"x"))
+    finding = judged(tmp_path)
+    assert (finding.verdict, "where no member has one" in finding.detail) == (Verdict.INVALID, True), finding
+    for recording_id, service_id in ((9, 0), (10, -1)):
+        write_snapshot(tmp_path / "member-1", recording_id, start, service_id, state(b"x"))
     assert judged(tmp_path).verdict is Verdict.VALID
 
 

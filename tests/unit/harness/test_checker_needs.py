@@ -10,7 +10,7 @@ import pytest
 
 from support.bad_runs import copy_of_good_run
 from support.built_runs import good_run
-from upheaval.checkers.checker import FILES, Checker, Source
+from upheaval.checkers.checker import FILES, Checker, Source, sources_of
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.judge import judge, verify_run
 from upheaval.checkers.promises import Promise
@@ -118,6 +118,34 @@ def test_a_file_that_was_there_when_the_run_began_and_is_gone_is_no_silence(sour
     for promise in promises:
         finding = report.finding(promise)
         assert (finding.verdict, finding.detail.split()[0]) == (Verdict.UNKNOWN, name), finding
+
+
+def test_a_file_of_a_member_that_the_manifest_names_is_missed_too(tmp_path: Path) -> None:
+    copy_of_good_run(_SCENARIO, tmp_path)
+    run = RunFolder(tmp_path)
+    name = "member-1/trace.jsonl"
+    run.write_manifest(replace(run.read_manifest(), written=(*run.read_manifest().written, name)))
+    (tmp_path / name).unlink()
+    report = verify_run(tmp_path)
+    for checker in CHECKERS:
+        if Source.TRACES in checker.needs:
+            findings = [report.finding(promise) for promise in checker.promises]
+            assert all(each.detail == f"{name} is missing, which was there when the run began" for each in findings)
+
+
+@pytest.mark.parametrize(
+    ("name", "sources"),
+    [
+        ("history.jsonl", [Source.HISTORY]),
+        ("member-0/archive/0-0.rec", [Source.ARCHIVES]),
+        ("backup-1/archive/0-0.rec", [Source.COMPANIONS]),
+        ("member-0/history.jsonl", []),
+        ("member-0/archive/more/0-0.rec", []),
+        ("cluster.json", [Source.CONFIGURATIONS]),
+    ],
+)
+def test_a_file_is_of_the_sources_whose_patterns_it_matches(name: str, sources: list[Source]) -> None:
+    assert sources_of(name) == sources
 
 
 def test_a_folder_that_names_no_files_is_judged_by_those_that_it_has(tmp_path: Path) -> None:

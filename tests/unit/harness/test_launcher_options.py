@@ -1,13 +1,17 @@
 """What is refused of a launcher and of Java's options without Java."""
 
+import shlex
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from upheaval.errors import UsageError
 from upheaval.runtime_names import DOCKER, PROCESS, SIMULATED
+from upheaval.runtimes.cluster_file import save, start_of
+from upheaval.scenario import load_scenario
 from upheaval.system import ClusterSpec, check_system
-from upheaval.system.aeron_launcher import require_launcher
+from upheaval.system.aeron_launcher import _quoted, require_launcher
 
 AERON = ClusterSpec(system="aeron", launcher="java Main")
 
@@ -40,3 +44,17 @@ def test_it_is_refused_where_it_has_no_meaning(spec: ClusterSpec, runtime: str, 
 def test_what_could_not_start_a_member_is_refused(spec: ClusterSpec, says: str) -> None:
     with pytest.raises(UsageError, match=says):
         require_launcher(spec, "aeron:1", "1")
+
+
+@pytest.mark.parametrize("option", ["-Da=b", "-Da=two words", '-Da="b"', "-Da='b'", '-Da="it\'s" "so"', "-Da="])
+def test_an_option_survives_the_variable_of_java(option: str) -> None:
+    # Java takes quotes as a shell does, but for backslashes and variables, which these options have not.
+    assert shlex.split(_quoted(option)) == [option]
+
+
+def test_a_replay_starts_a_launcher_in_the_folder_of_the_run(tmp_path: Path) -> None:
+    spec = replace(AERON, jvm="-Xmx1g", source="code").made("7f")
+    save(spec, PROCESS, tmp_path)
+    scenario = load_scenario("leader-killed").launched(*start_of(tmp_path))
+    assert scenario.cluster.made("8a").source == str(Path("code").absolute())
+    assert (scenario.cluster.launcher, scenario.cluster.jvm) == ("java Main", "-Xmx1g")

@@ -96,7 +96,8 @@ def silent(path: Path, *last: str) -> RunFolder:
     run = RunFolder(path)
     run.create(Manifest("run-1", "process", 3, "test", 0))
     heard = [elected(1, 0, 0), heartbeat(2, 0, 0, sent=False), line(9, "service-ack")]
-    leader = [elected(1, 0, 0), heartbeat(1.5, 0, 0, sent=True), heartbeat(2, 0, 0, sent=True), *last]
+    beats = [heartbeat(second, 0, 0, sent=True) for second in (1.5, 2)]
+    leader = [elected(1, 0, 0), *beats, appended(2, 1), *last]
     for member_id, lines in enumerate([leader, heard, heard]):
         run.member(member_id).path.mkdir()
         run.member(member_id).trace.write_text("".join(lines))
@@ -149,7 +150,7 @@ def appended(second: float, follower: int, term: int = 0) -> str:
         (4, [heartbeat(3, 0, 0, sent=False)], Verdict.VALID),
         (3.9, [heartbeat(2.5, 0, 0, sent=False), heartbeat(3, 0, 1, sent=False)], Verdict.VALID),
         (3.9, [heartbeat(2.5, 0, 0, sent=False), heartbeat(3, 2, 0, sent=False)], Verdict.VALID),
-        (3.9, [], Verdict.VALID),
+        (2.9, [], Verdict.VALID),
     ],
     ids=["too early", "in time", "another term", "another leader", "never heard"],
 )
@@ -161,19 +162,21 @@ def test_a_follower_gives_up_a_leader_that_is_silent(
 
 
 @pytest.mark.parametrize(
-    ("heard", "verdict"),
+    ("second", "heard", "verdict"),
     [
-        ([appended(2, 0), appended(3, 2)], Verdict.INVALID),
-        ([appended(2, 0), appended(2, 2)], Verdict.VALID),
-        ([appended(2, 0), appended(3, 2, term=1)], Verdict.VALID),
-        ([], Verdict.VALID),
+        (3.5, [appended(2, 0), appended(3, 2)], Verdict.INVALID),
+        (3.5, [appended(2, 0), appended(2, 2)], Verdict.VALID),
+        (3.5, [appended(2, 0), appended(3, 2, term=1)], Verdict.VALID),
+        (2.9, [], Verdict.VALID),
     ],
     ids=["one is heard", "none is", "in another term", "never heard"],
 )
-def test_a_leader_gives_up_when_a_quorum_is_silent(heard: list[str], verdict: Verdict, tmp_path: Path) -> None:
+def test_a_leader_gives_up_when_a_quorum_is_silent(
+    second: float, heard: list[str], verdict: Verdict, tmp_path: Path
+) -> None:
     beats = [heartbeat(1 + tenth / 10, 1, 0, sent=True) for tenth in range(25)]
     lines = sorted([*heard, *beats], key=lambda each: int(json.loads(each)["ts"]))
-    run = gave_up(tmp_path / "of 3", 3.5, "inactive follower quorum", *lines, leads=1)
+    run = gave_up(tmp_path / "of 3", second, "inactive follower quorum", *lines, leads=1)
     assert judged(run) is verdict
-    of_five = gave_up(tmp_path / "of 5", 3.5, "inactive follower quorum", *lines, leads=1, members=5)
+    of_five = gave_up(tmp_path / "of 5", second, "inactive follower quorum", *lines, leads=1, members=5)
     assert judged(of_five) is Verdict.VALID

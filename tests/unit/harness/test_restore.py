@@ -11,6 +11,7 @@ import pytest
 from support.built_runs import BuiltRun, LogBuilder, built_calls, good_run, write_log
 from upheaval.checkers.evidence.recordings import RecordedLog, snapshot_entries
 from upheaval.checkers.judge import verify_run
+from upheaval.checkers.own.java_members import copy_files
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
@@ -18,7 +19,6 @@ from upheaval.errors import HarnessError, UsageError
 from upheaval.operations.restore import (
     Source,
     carried_operations,
-    copy_sparse,
     examine,
     fill,
     next_id,
@@ -27,7 +27,16 @@ from upheaval.operations.restore import (
     with_protocol_of,
     with_service,
 )
-from upheaval.records import Manifest, Outcome, Payloads, RunFolder, read_origin, read_schema
+from upheaval.records import (
+    Manifest,
+    MemberFolder,
+    Outcome,
+    Payloads,
+    RunFolder,
+    copy_sparse,
+    read_origin,
+    read_schema,
+)
 from upheaval.system import ClusterSpec
 from upheaval_node.runtime.mark_lock import MarkLock
 
@@ -297,3 +306,15 @@ def test_holes_stay_holes(tmp_path: Path) -> None:
         assert stream.read(5) == b"begin"
         stream.seek(50 << 20)
         assert stream.read(7) == b"middle\0"
+
+
+def test_holes_in_the_files_of_a_replayed_member_stay_holes(tmp_path: Path) -> None:
+    member = MemberFolder(tmp_path / "member-0", 0)
+    member.archive.mkdir(parents=True)
+    with (member.archive / "0-0.rec").open("wb") as stream:
+        stream.write(b"begin")
+        stream.truncate(100 << 20)
+    copy_files(member, tmp_path / "copy")
+    copy = tmp_path / "copy" / "archive" / "0-0.rec"
+    assert (copy.stat().st_size, copy.read_bytes()[:5]) == (100 << 20, b"begin")
+    assert copy.stat().st_blocks * 512 < 1 << 20

@@ -2,11 +2,13 @@
 
 import os
 import stat
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from support.live_clusters import ROOT
 from upheaval import aeron_jars, shared_classes
 from upheaval.aeron_programs import OPTIONS_VARIABLE, java_line
 from upheaval.errors import UsageError
@@ -106,3 +108,20 @@ def test_options_that_no_shell_could_split_are_refused(
     monkeypatch.setenv(OPTIONS_VARIABLE, "'-Dname=x")
     with pytest.raises(UsageError, match=r"^UPHEAVAL_JAVA_OPTIONS \"'-Dname=x\": No closing quotation: write it as"):
         java_line([str(library)], "Program")
+
+
+def test_archives_of_long_ago_are_removed_when_another_is_made(library: Path, tmp_path: Path) -> None:
+    old, recent = (library.with_name(f"aeron-all-1.49.3-{name}.jsa") for name in ("old", "recent"))
+    for archive in (old, recent):
+        archive.write_text("classes", encoding="utf-8")
+    os.utime(old, (0, 0))
+    made = archive_of(sharing_options(program(tmp_path / "bin", DUMPS), library))
+    assert sorted(library.parent.iterdir()) == sorted([library, recent, made])
+
+
+def test_an_image_shows_why_its_archive_was_not_made(tmp_path: Path) -> None:
+    recipe = (ROOT / "images" / "aeron" / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", "")
+    (line,) = (line for line in recipe.splitlines() if "-Xshare:dump" in line)
+    command = f"java() {{ echo no memory; return 1; }};{line.removeprefix('RUN')}".replace("/tmp/", f"{tmp_path}/")
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "no memory\n")

@@ -2,12 +2,16 @@
 
 import json
 import shutil
+import struct
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import tamper_table
 from support.bad_runs import copy_of_good_run
+from support.built_runs import good_run
+from upheaval.checkers.evidence.log_messages import is_session_message
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Verdict
@@ -16,6 +20,7 @@ from upheaval.records import Function, RunFolder, encode_operation
 from upheaval.tamper.edit import edit
 from upheaval.tamper.history_edits import answered
 from upheaval.tamper.log_change import PAYLOAD, change_logs, place_of_operation
+from upheaval.tamper.log_edits import the_next_leader_closes_all_sessions
 from upheaval.tamper.recordings import Entry
 from upheaval.tamper.run_copy import HISTORY, Lacking, RunCopy, copy_run
 from upheaval.tamper.table import EDITS
@@ -37,6 +42,30 @@ def _silent(_: str) -> None:
 
 def _digests(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_the_first_operation_moves_into_the_new_session_with_all_of_its_term(tmp_path: Path) -> None:
+    """Also when its id is 0."""
+    count = 8
+    run = good_run(count)
+    # The second half of the log is of the second term: its ids begin at 0 here.
+    ids = [(number + count // 2) % count for number in range(count)]
+    run.operations = [replace(each, id=ids[each.id], session=1) for each in run.operations]
+    run.payloads = [[_with_id(payload, ids) for payload in payloads] for payloads in run.payloads]
+    run.write(tmp_path / "run").controls_file.unlink()
+    copy = copy_run(tmp_path / "run", tmp_path / "copy")
+    the_next_leader_closes_all_sessions(copy)
+    assert {line["id"]: line["session"] for line in copy.lines(HISTORY)} == {
+        number: 2 if number < count // 2 else 1 for number in range(count)
+    }
+
+
+def _with_id(payload: bytes, ids: list[int]) -> bytes:
+    """The message with the id in `ids` of its operation, if it is a client's."""
+    if not is_session_message(payload):
+        return payload
+    (number,) = struct.unpack_from("<q", payload, PAYLOAD)
+    return payload[:PAYLOAD] + struct.pack("<q", ids[number]) + payload[PAYLOAD + 8 :]
 
 
 # --- copies ---

@@ -15,7 +15,7 @@ from upheaval_node.service.services.encoding import (
     decode_response,
     encode_request,
 )
-from upheaval_node.service.services.ledger import INITIAL_BALANCE, Ledger
+from upheaval_node.service.services.ledger import FLIGHT_KIND, INITIAL_BALANCE, Ledger
 from upheaval_node.service.services.state import Record
 from upheaval_node.service.snapshots import StateReader, StateWriter
 
@@ -66,6 +66,24 @@ def test_what_another_service_of_the_member_offers_is_left_alone(ledger: Ledger,
     assert total(ledger) == before
     deliver(ledger, log.offered[0])
     assert ledger.accounts == {"a": INITIAL_BALANCE - 10, "b": INITIAL_BALANCE + 10}
+
+
+@pytest.mark.parametrize("value", [b"", b"1", struct.pack("<q", 5)])
+@pytest.mark.parametrize("account", ["", "c"])
+def test_a_credit_that_it_cannot_have_offered_is_left_alone(ledger: Ledger, value: bytes, account: str) -> None:
+    """Another service may use the same code: here for an account that no transfer has named, or another value."""
+    transfer(ledger, 1, "a", "b", 10)
+    before = total(ledger)
+    deliver(ledger, encode_request(Request(1, Operation.CREDIT, account, value)))
+    deliver(ledger, encode_request(Request(1, Operation.CREDIT, "b", b"1")))
+    assert (total(ledger), ledger.in_flight) == (before, {1: 10})
+
+
+@pytest.mark.parametrize("key", ["", "b", "1.5", " 1", "+1", "1_0", "9" * 5_000])
+def test_a_snapshot_with_a_transfer_of_no_id_is_refused(ledger: Ledger, key: str) -> None:
+    with pytest.raises(DecodeError, match="transfer in flight with the id"):
+        ledger.load(Record(FLIGHT_KIND, key, struct.pack("<q", 10)))
+    assert ledger.in_flight == {}
 
 
 def test_a_transfer_takes_at_once_and_gives_when_its_message_comes_back(ledger: Ledger, log: Log) -> None:

@@ -123,7 +123,7 @@ def _require_no_gap(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFa
         return
     faults = list(run.read_faults()) if any(facts.gaps for facts in traces) else []
     for facts in traces:
-        spans = [(each.inject_begin_ns, each.heal_end_ns) for each in faults if facts.member_id in each.members]
+        spans = [(fault.inject_begin_ns, fault.heal_end_ns) for fault in faults if facts.member_id in fault.members]
         for begin_ns, end_ns, line in facts.gaps:
             if not any(
                 one_ns <= end_ns and (other_ns is None or begin_ns <= other_ns + GAP_NS)

@@ -6,6 +6,7 @@ Readers of the log collect them; `sessions`, `timers`, `ledger` and `snapshots` 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from operator import le
 from typing import Final
 
 from upheaval.records import AdminCommand, Credit
@@ -237,6 +238,30 @@ class LogEvents:
         """Take an entry that only an active cluster has, in log order."""
         if self._suspended_at is not None and kind not in self.while_suspended:
             self.while_suspended[kind] = SuspendedEntry(kind, position, self._suspended_at)
+
+    def add_requests(
+        self, ends: Sequence[int], terms: Sequence[int], sessions: Sequence[int], timestamps: Sequence[int]
+    ) -> None:
+        """Take client messages that follow each other in the log: the end, term, session and time of each."""
+        self.entries += len(ends)
+        self.requests += len(ends)
+        self.add_active(EntryKind.MESSAGE, ends[0])
+        term, times = self._term, self.times.get(terms[0])
+        is_of_term = terms.count(term) == len(terms)
+        is_in_time = times is not None and all(map(le, (times.latest[0], *timestamps), timestamps))
+        if times is not None and is_of_term and is_in_time:
+            self.with_term += len(ends)
+            if timestamps[-1] > times.latest[0]:
+                times.latest = timestamps[-1], ends[timestamps.index(timestamps[-1])]
+        else:
+            for end, its_term, timestamp in zip(ends, terms, timestamps, strict=True):
+                self.add_time(its_term, end, timestamp)
+                self.add_term("SessionMessage", end, its_term)
+        for session_id, place in dict(zip(sessions, range(len(ends)), strict=True)).items():
+            facts = self.session(session_id)
+            if facts.first_message < 0:
+                facts.add_message(ends[sessions.index(session_id)], terms[place], timestamps[place])
+            facts.add_message(ends[place], terms[place], timestamps[place])
 
     def add_strange(self, position: int, template_id: int, name: str | None) -> None:
         """Take an entry that does not belong in a log."""

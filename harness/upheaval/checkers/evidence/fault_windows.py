@@ -190,7 +190,7 @@ class _Judge:
         """Whether another fault, a stall or the end of the process explains the silence."""
         facts = self._evidence.traces[member_id]
         others = (each for each in self._evidence.faults if each is not fault and member_id in each.members)
-        spans = [(each.inject_begin_ns, each.heal_end_ns) for each in others]
+        spans = [(other.inject_begin_ns, other.heal_end_ns) for other in others]
         spans += [(control.begin_ns, control.end_ns) for control in self._evidence.controls]
         is_over = any(life.status is not None and life.last_ns == since_ns for life in facts.lives)
         return is_over or any(
@@ -240,7 +240,7 @@ class _Judge:
         """Whether a command, or the injection or heal of another fault, started the process."""
         others = [each for each in self._evidence.faults if each is not fault and life.member_id in each.members]
         healed = [
-            (each.heal_begin_ns or each.inject_begin_ns, each.heal_end_ns or each.inject_end_ns) for each in others
+            (other.heal_begin_ns or other.inject_begin_ns, other.heal_end_ns or other.inject_end_ns) for other in others
         ]
         healed += [(each.inject_begin_ns, each.inject_end_ns) for each in others if each.what in _START_AT_ONCE]
         commands = [(control.begin_ns, control.end_ns) for control in self._evidence.controls]
@@ -269,7 +269,7 @@ class _Judge:
     def _ran(self, member_id: int, begin_ns: int, end_ns: int) -> bool:
         """Whether it ran: a paused process reads earlier messages only when it resumes."""
         stood = [stall for stall in self._evidence.traces[member_id].stalls if stall[0] <= end_ns]
-        paused = (each for each in self._evidence.faults if each.what == MemberFaultKind.PAUSE)
+        paused = (fault for fault in self._evidence.faults if fault.what == MemberFaultKind.PAUSE)
         spans = [(each.inject_begin_ns, each.heal_end_ns) for each in paused if member_id in each.members]
         return not any(
             one_ns <= begin_ns and (other_ns is None or other_ns >= begin_ns - AROUND_NS)

@@ -8,6 +8,7 @@ import json
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, compress
 from typing import Final
 
 from upheaval.checkers.evidence.events import EntryKind, LogEvents, ServiceMessage, TimerFired
@@ -23,7 +24,7 @@ from upheaval.checkers.evidence.recordings import (
     messages,
 )
 from upheaval.checkers.history.calls import CallEntry, shown_digest
-from upheaval.checkers.history.columns import LogEntries, LogEntry
+from upheaval.checkers.history.columns import EntryBlock, LogEntries, LogEntry
 from upheaval.records import FinalPosition, Json, RunFolder, call_digest, decode_credit, decode_operation
 from upheaval_node.errors import DecodeError
 from upheaval_node.protocol import cluster_messages as cm, session_header
@@ -46,6 +47,13 @@ UNREADABLE: Final = "unreadable"
 """The name of the field with the reason why a message cannot be read."""
 _WHOLE: Final = FLAG_BEGIN | FLAG_END
 _FRAME_HEADER: Final = struct.Struct("<iiiiiiq")
+_SESSION_SIGN: Final = session_header.CLUSTER_SESSION_ID_OFFSET + 7
+"""The byte of a session message that has the sign of its session id. Services have negative ids."""
+_NEGATIVE: Final = 0x80
+_TERM_BEGINS: Final = struct.pack("<HH", cm.NewLeadershipTermEvent.TEMPLATE_ID, cm.SCHEMA.table.schema_id)
+"""In the header of each message that announces a term, and elsewhere by chance."""
+_MESSAGES_OF_A_BLOCK: Final = 64
+"""Small, because messages may be long."""
 
 TIMED_EVENTS: Final = (
     cm.NewLeadershipTermEvent,
@@ -174,7 +182,7 @@ def _open(run: RunFolder, members: int) -> tuple[list[_Reading], Missing | None]
     missing: Missing | None = None
     for member_id in range(members):
         try:
-            log = RecordedLog(run.member(member_id))
+            log = RecordedLog(run.member(member_id), twin=readings[0].log if readings else None)
             readings.append(_Reading(log, log.segments()))
         except LogMissing as error:
             missing = missing or Missing(member_id, str(error))
@@ -207,6 +215,8 @@ def _compare(readings: list[_Reading], limit: int | None) -> Difference | None:
 
 def _terms(segment: Segment) -> Iterator[TermEntry]:
     """The terms that a segment announces."""
+    if _TERM_BEGINS not in segment.data:
+        return
     for end, message in messages(segment):
         if not is_session_message(message):
             with contextlib.suppress(DecodeError):
@@ -220,9 +230,9 @@ def _witness(run: RunFolder, log: RecordedLog, committed: int | None) -> Witness
     witness = WitnessLog(member_id=log.member_id, start_position=log.start_position, end_position=log.end_position)
     end = log.end_position if committed is None else committed
 
-    def read(into: WitnessLog) -> Iterator[LogEntry]:
+    def read(into: WitnessLog) -> Iterator[EntryBlock]:
         for segment in RecordedLog(run.member(log.member_id)).segments():
-            yield from read_entries(segment, into, end)
+            yield from read_blocks(segment, into, end)
             if segment.base + segment.end >= log.end_position:
                 break
 
@@ -365,30 +375,48 @@ def described(frame: Frame) -> str:
     return frame
 
 
-def read_entries(segment: Segment, witness: WitnessLog, committed: int | None = None) -> Iterator[LogEntry]:
-    """The operations of a segment. Other messages go to the witness; past the commit position only those of
+def read_entries(segment: Segment, witness: WitnessLog) -> Iterator[LogEntry]:
+    """The operations of a segment. Other messages go to the witness."""
+    return chain.from_iterable(read_blocks(segment, witness))
+
+
+def read_blocks(segment: Segment, witness: WitnessLog, committed: int | None = None) -> Iterator[EntryBlock]:
+    """The operations of a segment in blocks. Other messages go to the witness; past the commit position only those of
     terms do.
     """
+    requests: list[tuple[int, bytes]] = []
     for end, message in messages(segment):
         is_proof = committed is None or end <= committed
-        if is_session_message(message):
-            if is_proof:
-                entry = _read_operation(message, end, witness)
-                if entry is not None:
-                    yield entry
-            elif witness.past_commit is None and session_header.unpack_session_header(message)[1] >= 0:
-                witness.past_commit = end
+        if is_proof and is_session_message(message) and message[_SESSION_SIGN] < _NEGATIVE:
+            requests.append((end, message))
+            if len(requests) == _MESSAGES_OF_A_BLOCK:
+                yield _take_requests(requests, witness)
             continue
-        try:
-            decoded = decode_message(message)
-        except DecodeError as error:
-            if is_proof and witness.unreadable is None:
-                witness.unreadable = end, str(error)
-            continue
-        if isinstance(decoded, cm.NewLeadershipTermEvent):
-            witness.terms.append(TermEntry(decoded.leadership_term_id, decoded.leader_member_id, end))
+        if requests:
+            yield _take_requests(requests, witness)
+        _take_other(message, end, witness, is_proof=is_proof)
+    if requests:
+        yield _take_requests(requests, witness)
+
+
+def _take_other(message: bytes, end: int, witness: WitnessLog, *, is_proof: bool) -> None:
+    """Take a message that is no client's, or that is past the commit position."""
+    if is_session_message(message):
         if is_proof:
-            _read_event(decoded, message, end, witness.events)
+            _read_service_message(message, end, witness.events)
+        elif witness.past_commit is None and session_header.unpack_session_header(message)[1] >= 0:
+            witness.past_commit = end
+        return
+    try:
+        decoded = decode_message(message)
+    except DecodeError as error:
+        if is_proof and witness.unreadable is None:
+            witness.unreadable = end, str(error)
+        return
+    if isinstance(decoded, cm.NewLeadershipTermEvent):
+        witness.terms.append(TermEntry(decoded.leadership_term_id, decoded.leader_member_id, end))
+    if is_proof:
+        _read_event(decoded, message, end, witness.events)
 
 
 def _read_event(event: object, message: bytes, end: int, events: LogEvents) -> None:
@@ -421,24 +449,35 @@ def _read_event(event: object, message: bytes, end: int, events: LogEvents) -> N
             events.add_strange(end, template_id(message), None if event is None else type(event).__name__)
 
 
-def _read_operation(message: bytes, end: int, witness: WitnessLog) -> LogEntry | None:
-    payload = message[session_header.LENGTH :]
-    term_id, session_id, timestamp = session_header.unpack_session_header(message)
-    events = witness.events
+def _read_service_message(message: bytes, end: int, events: LogEvents) -> None:
+    term_id, number, timestamp = session_header.unpack_session_header(message)
     events.entries += 1
     events.add_time(term_id, end, timestamp)
-    events.add_term("SessionMessage" if session_id >= 0 else "ServiceMessage", end, term_id)
-    if session_id < 0:
-        credit = decode_credit(payload)
-        events.service_messages.append(ServiceMessage(end, session_id, timestamp, credit, events.requests))
-        events.add_active(EntryKind.SERVICE_MESSAGE, end)
-        return None
-    events.requests += 1
-    events.session(session_id).add_message(end, term_id, timestamp)
-    events.add_active(EntryKind.MESSAGE, end)
-    try:
-        operation_id, function, key, value = decode_operation(payload)
-    except DecodeError:
-        witness.calls.append(CallEntry(end, call_digest(payload), session_id, term_id, timestamp))
-        return None
-    return LogEntry(end, operation_id, function, key, value, timestamp, session_id, term_id)
+    events.add_term("ServiceMessage", end, term_id)
+    credit = decode_credit(message[session_header.LENGTH :])
+    events.service_messages.append(ServiceMessage(end, number, timestamp, credit, events.requests))
+    events.add_active(EntryKind.SERVICE_MESSAGE, end)
+
+
+def _take_requests(requests: list[tuple[int, bytes]], witness: WitnessLog) -> EntryBlock:
+    """Take messages of clients that follow each other. Returns the operations; calls go to the witness."""
+    ends, contents = zip(*requests, strict=True)
+    terms, sessions, timestamps = zip(*map(session_header.unpack_session_header, contents), strict=True)
+    requests.clear()
+    witness.events.add_requests(ends, terms, sessions, timestamps)
+    columns = ends, timestamps, sessions, terms
+    operations = []
+    are_operations = []
+    for end, message, timestamp, session_id, term_id in zip(ends, contents, *columns[1:], strict=True):
+        payload = message[session_header.LENGTH :]
+        try:
+            operations.append(decode_operation(payload))
+            are_operations.append(True)
+        except DecodeError:
+            witness.calls.append(CallEntry(end, call_digest(payload), session_id, term_id, timestamp))
+            are_operations.append(False)
+    if not operations:
+        return EntryBlock()
+    positions, timestamps, sessions, terms = (tuple(compress(column, are_operations)) for column in columns)
+    ids, functions, keys, values = zip(*operations, strict=True)
+    return EntryBlock(positions, ids, functions, keys, values, timestamps, sessions, terms)

@@ -72,8 +72,14 @@ class RecordedLog:
     Raises `LogMissing` on creation when recording log, catalog or the first segment is missing.
     """
 
-    def __init__(self, folder: MemberFolder, recording_id: int | None = None) -> None:
-        """Read another recording than the log by its id."""
+    def __init__(
+        self, folder: MemberFolder, recording_id: int | None = None, *, twin: "RecordedLog | None" = None
+    ) -> None:
+        """Read another recording than the log by its id.
+
+        `twin` is a log that is read side by side, each segment before this one's. A segment whose frames are those of
+        the twin is then checked by its bytes and not frame by frame.
+        """
         self.member_id = folder.member_id
         self.recording_id = _log_recording_id(folder.recording_log) if recording_id is None else recording_id
         catalog = folder.archive / CATALOG_NAME
@@ -84,6 +90,9 @@ class RecordedLog:
         self.fault: str | None = None
         """Why reading ended at `end_position`, when it ended at something that is no frame."""
         self._term_of_ends, self._ends = -1, frozenset[int]()
+        self._last: Segment | None = None
+        """The segment that was read last, if its frames end where nothing was written."""
+        self._twin = twin
         self._archive = folder.archive
         self._first_base = self.start_position - self.start_position % self.term_length
         first = self._segment_path(self._first_base)
@@ -169,9 +178,25 @@ class RecordedLog:
         return self._archive / f"{self.recording_id}-{base}.rec"
 
     def _read_segment(self, path: Path, base: int) -> Segment:
-        segment, self.fault = self.frames_in(_sparse_content(path), base, max(self.end_position - base, 0))
+        self._last = None
+        begin = max(self.end_position - base, 0)
+        data = _sparse_content(path)
+        segment = self._expected(base, begin)
+        if segment is not None and not _has_frames_of(segment, data):
+            segment, data = None, _sparse_content(path)
+        if segment is None:
+            segment, self.fault = self.frames_in(data, base, begin)
+        self._last = segment if self.fault is None else None
         self.end_position = base + segment.end
         return segment
+
+    def _expected(self, base: int, begin: int) -> Segment | None:
+        """The twin's segment there, if its frames would be frames of this log, too."""
+        twin = self._twin
+        if twin is None or (twin.initial_term_id, twin.term_length) != (self.initial_term_id, self.term_length):
+            return None
+        segment = twin._last
+        return segment if segment and segment.base == base and segment.offsets[:1] == [begin] else None
 
     def frames_in(self, data: bytearray, base: int, begin: int = 0) -> tuple[Segment, str | None]:
         """The frames of a part of one segment file from offset `begin`, where a frame begins.
@@ -230,6 +255,17 @@ class RecordedLog:
 
     def _term_id(self, position: int) -> int:
         return (self.initial_term_id + position // self.term_length + 0x80000000 & 0xFFFFFFFF) - 0x80000000
+
+
+def _has_frames_of(segment: Segment, data: bytearray) -> bool:
+    """Whether the content of a segment file has these frames and no other. Overwrites session ids where it has."""
+    words = memoryview(data)[: len(data) & ~31].cast("i")
+    end = segment.end >> 2
+    if end > len(words) or (end < len(words) and words[end] > 0):
+        return False
+    for offset in segment.offsets:
+        words[(offset >> 2) + 3] = 0
+    return data.startswith(segment.data)
 
 
 def _is_header(length: int, kind: int) -> bool:

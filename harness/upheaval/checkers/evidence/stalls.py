@@ -83,7 +83,9 @@ def _stalled_ns(stalls: Iterable[tuple[int, int]], begin_ns: int, end_ns: int) -
 
 def excused(results: Iterable[Result], stall: Callable[[], Stall | None]) -> list[Result]:
     """The results, with bounds that were missed by no more than the stall as unknown. Calls `stall` only if needed."""
-    return [_excused(each, stall()) if isinstance(each, Finding) and each.late_ms else each for each in results]
+    return [
+        _excused(result, stall()) if isinstance(result, Finding) and result.late_ms else result for result in results
+    ]
 
 
 def _excused(finding: Finding, stall: Stall | None) -> Finding:

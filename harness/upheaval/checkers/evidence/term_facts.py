@@ -21,10 +21,11 @@ _NONE: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The time of a trace line."""
+    """The time of a trace line, and the position that it has."""
 
     ns: int
     line: int
+    position: int
 
 
 class Steps:
@@ -52,7 +53,9 @@ class Steps:
     def first_from(self, position: int) -> Moment | None:
         """When a position at or past that one occurred first; None for never."""
         index = bisect_left(self._positions, position)
-        return Moment(self._ns[index], self._lines[index]) if index < len(self._ns) else None
+        if index == len(self._ns):
+            return None
+        return Moment(self._ns[index], self._lines[index], self._positions[index])
 
 
 @dataclass(slots=True)

@@ -36,7 +36,7 @@ def attributed(calls: Sequence[Operation], strays: Iterable[Stray]) -> Attributi
     """
     doubtful = [call for call in calls if call.outcome is Outcome.OK and call.matched is None]
     asking = {call.session for call in doubtful}
-    extra = _more_than_asked(calls, (each for each in strays if each.text is not None and each.session in asking))
+    extra = _more_than_asked(calls, (stray for stray in strays if stray.text is not None and stray.session in asking))
     if not extra:
         return Attribution(calls)
     session, count = min(extra.items(), key=lambda each: (-each[1], each[0]))

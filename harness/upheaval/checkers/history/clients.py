@@ -70,11 +70,12 @@ def clients_of(
     afterwards: tuple[Operation, SessionEnd] | None = None
     unwritten: Operation | None = None
     count = 0
-    for row in range(len(history)):
-        session = _session_of(history, row)
-        if session is None:
+    sessions = history.sessions.values
+    of_sessions = [None if session is None else last_ends.get(session) for session in sessions]
+    for row, (kind, code, index) in enumerate(zip(history.kinds, history.sessions.codes, placed.lasts, strict=True)):
+        if sessions[code] is None or IS_CALL[kind]:
             continue
-        index, end = placed.lasts[row], last_ends.get(session)
+        end = of_sessions[code]
         count += index >= 0
         if end is not None and afterwards is None and _last_ns(history, row) > end.ended_ns:
             afterwards = history.at(row), end
@@ -127,30 +128,35 @@ def _again_and_skipped(
     between terms.
     """
     history, entries = placed.history, placed.entries
-    invoked = history.invoked
+    kinds, invoked, completed, lasts = history.kinds, history.invoked, history.completed, placed.lasts
+    processes, sessions, session_codes = history.processes.codes, history.sessions.values, history.sessions.codes
     last: dict[int, int] = {}
     again: tuple[int, int] | None = None
     before: dict[int, int] = {}
     missing: dict[int, int] = {}
     skipped: tuple[int, int, int, int, int] | None = None
     for row in in_order(invoked):
-        if IS_CALL[history.kinds[row]]:
+        kind = kinds[row]
+        if IS_CALL[kind]:
             continue
-        process = history.processes.codes[row]
-        is_first = again is None or row < again[0]
-        if is_first and process in last and _is_outstanding(history, last[process], invoked[row]):
-            again = row, last[process]
+        process, invoked_ns = processes[row], invoked[row]
+        previous = last.get(process)
+        if previous is not None and not IS_FAIL[kinds[previous]]:
+            # For a failed one the history lacks the time of its failure.
+            completed_ns = completed[previous]
+            if (completed_ns == ABSENT or invoked_ns < completed_ns) and (again is None or row < again[0]):
+                again = row, previous
         last[process] = row
-        session, index = history.sessions[row], placed.lasts[row]
+        session, index = sessions[session_codes[row]], lasts[row]
         if session is None:
             continue
         if index < 0:
-            if not IS_FAIL[history.kinds[row]] and session in before and invoked[before[session]] < invoked[row]:
+            if not IS_FAIL[kind] and session in before and invoked[before[session]] < invoked_ns:
                 missing.setdefault(session, row)
             continue
         gap = missing.pop(session, None)
-        if gap is not None and invoked[gap] < invoked[row]:
-            around = placed.lasts[before[session]]
+        if gap is not None and invoked[gap] < invoked_ns:
+            around = lasts[before[session]]
             if entries.terms[around] == entries.terms[index]:
                 found = entries.positions[index], invoked[gap], gap, around, index
                 skipped = found if skipped is None or found[:2] < skipped[:2] else skipped
@@ -159,15 +165,6 @@ def _again_and_skipped(
         None if again is None else (history.at(again[1]), history.at(again[0])),
         None if skipped is None else (history.at(skipped[2]), entries.at(skipped[3]), entries.at(skipped[4])),
     )
-
-
-def _is_outstanding(history: History, row: int, time_ns: int) -> bool:
-    """Whether its slot still waited for the operation then. False for a failed one: the history lacks the time of its
-    failure.
-    """
-    if IS_FAIL[history.kinds[row]]:
-        return False
-    return history.completed[row] == ABSENT or time_ns < history.completed[row]
 
 
 def judge_clients(clients: Clients) -> list[Result]:

@@ -5,11 +5,12 @@ answered is kept as a digest. Equal digests mean equal values; when digests diff
 """
 
 from array import array
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
+from operator import le
 from pathlib import Path
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, Self, TypeVar
 
 from upheaval.checkers.history.model import Model
 from upheaval.errors import UsageError
@@ -18,32 +19,38 @@ from upheaval.records import (
     Function,
     Json,
     Operation,
+    OperationBlock,
     Outcome,
     RowsById,
-    numbered_history,
+    duplicate_id,
+    history_blocks,
     parse_object,
     parse_operation,
+    read_history,
 )
 
 ABSENT: Final = -(1 << 63)
 """None in a column."""
 _NO_DIGEST: Final = 0
 _LINES_OF_A_MARK: Final = 64
-_ROWS_AT_ONCE: Final = 64
-"""The number of whole operations held in memory. Small, because their values may be long."""
 _ROWS_OF_A_BLOCK: Final = 1 << 16
 
 _FUNCTIONS: Final = tuple(Function)
 _CODES: Final = {function: code for code, function in enumerate(_FUNCTIONS)}
 KINDS: Final = tuple((function, outcome) for function in Function for outcome in Outcome)
 """Function and outcome of an operation, by the code in `History.kinds`."""
-_KIND_CODES: Final = {kind: code for code, kind in enumerate(KINDS)}
+_KIND_CODES: Final[Mapping[tuple[str, str], int]] = {kind: code for code, kind in enumerate(KINDS)}
 IS_OK: Final = bytes(outcome is Outcome.OK for _, outcome in KINDS)
 """Whether operations of a kind were answered, by the code of the kind."""
 IS_FAIL: Final = bytes(outcome is Outcome.FAIL for _, outcome in KINDS)
 IS_CALL: Final = bytes(function is Function.CALL for function, _ in KINDS)
 IS_MODELLED: Final = bytes(function in WORKBENCH for function in _FUNCTIONS)
 """Whether the log determines the result, by the code of the function."""
+_MODELLED: Final = frozenset(WORKBENCH)
+_HAS_DIGEST: Final = bytes(outcome is Outcome.OK and function is not Function.CALL for function, outcome in KINDS)
+"""Whether an operation is an answered one of a shipped service, by the code of the kind."""
+_OF_RESULT: Final = bytes(function in WORKBENCH for function, _ in KINDS)
+"""Whether the digest is of the result, too, by the code of the kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +71,51 @@ class LogEntry:
 
     def __str__(self) -> str:
         return f"operation id={self.id} {self.f} {self.key}"
+
+
+@dataclass(frozen=True, slots=True)
+class EntryBlock:
+    """Consecutive client operations of a log: the fields of `LogEntry`, one sequence each."""
+
+    positions: Sequence[int] = ()
+    ids: Sequence[int] = ()
+    functions: Sequence[Function] = ()
+    keys: Sequence[str] = ()
+    values: Sequence[Json] = ()
+    timestamps: Sequence[int] = ()
+    sessions: Sequence[int] = ()
+    terms: Sequence[int] = ()
+
+    @classmethod
+    def of(cls, entries: Sequence[LogEntry]) -> Self:
+        """The columns of entries in memory."""
+        return cls(
+            [each.position for each in entries],
+            [each.id for each in entries],
+            [each.f for each in entries],
+            [each.key for each in entries],
+            [each.value for each in entries],
+            [each.timestamp for each in entries],
+            [each.session for each in entries],
+            [each.term for each in entries],
+        )
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __iter__(self) -> Iterator[LogEntry]:
+        """The entries as objects."""
+        return map(
+            LogEntry,
+            self.positions,
+            self.ids,
+            self.functions,
+            self.keys,
+            self.values,
+            self.timestamps,
+            self.sessions,
+            self.terms,
+        )
 
 
 class ById(Protocol):
@@ -117,37 +169,37 @@ class History:
 
     @classmethod
     def read(cls, path: Path) -> "History":
-        """Read a history file. Raises `UsageError` for a malformed line."""
-        rows = RowsById()
-        history = cls(_File(path), rows)
-        lines = numbered_history(path, rows)
-        while block := list(islice(lines, _ROWS_AT_ONCE)):
+        """Read a history file. Raises `UsageError` for a malformed line and for a duplicate id."""
+        history = cls(_File(path), RowsById())
+        for number, block in history_blocks(path):
             try:
-                history._extend([operation for _, operation in block])
+                known = history._extend(block)
             except OverflowError:
-                number = next(number for number, operation in block if not _fits(operation))
-                raise UsageError(f"{path}:{number}: expected integers of 64 bits") from None
+                raise UsageError(f"{path}:{number + _too_long(block)}: expected integers of 64 bits") from None
+            if known >= 0:
+                raise duplicate_id(path, number + known, block.ids[known])
         return history
 
     @classmethod
     def of(cls, operations: Sequence[Operation]) -> "History":
         """A history of operations in memory."""
         history = cls(operations, RowsById())
-        for row, operation in enumerate(operations):
-            history.rows.add(operation.id, row)
-        history._extend(operations)
+        history._extend(OperationBlock.of(operations))
         return history
 
-    def _extend(self, block: Sequence[Operation]) -> None:
-        self.ids.extend([each.id for each in block])
-        self.invoked.extend([each.invoke_ns for each in block])
-        self.completed.extend(_packed([each.complete_ns for each in block]))
-        self.positions.extend(_packed([each.position for each in block]))
-        self.kinds.extend([_KIND_CODES[each.f, each.outcome] for each in block])
-        self.sessions.extend([each.session for each in block])
-        self.processes.extend([each.process for each in block])
-        self.digests.extend([_digest_of(each) for each in block])
-        self.keys.update([each.key for each in block])
+    def _extend(self, block: OperationBlock) -> int:
+        """Append rows. Returns the place in the block of the first id that another row has; -1 without one."""
+        numbers = array("q", block.ids), array("q", block.invoked), _packed(block.completed), _packed(block.positions)
+        known = self.rows.add(block.ids, len(self.ids))
+        for column, more in zip((self.ids, self.invoked, self.completed, self.positions), numbers, strict=True):
+            column.extend(more)
+        kinds = [_KIND_CODES[kind] for kind in zip(block.functions, block.outcomes, strict=True)]
+        self.kinds.extend(kinds)
+        self.sessions.extend(block.sessions)
+        self.processes.extend(block.processes)
+        self.digests.extend(_digests(block, kinds))
+        self.keys.update(block.keys)
+        return known
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -174,29 +226,36 @@ class History:
         return not all(IS_CALL[kind] for kind in set(self.kinds))
 
 
-def _packed(values: Sequence[int | None]) -> list[int]:
-    """The values with `ABSENT` for None. Raises `OverflowError` if `ABSENT` itself is among them."""
+def _packed(values: Sequence[int | None]) -> "array[int]":
+    """The values with `ABSENT` for None. Raises `OverflowError` if one has more than 64 bits or is `ABSENT` itself."""
     if ABSENT in values:
         raise OverflowError
-    return [ABSENT if value is None else value for value in values]
+    return array("q", [ABSENT if value is None else value for value in values] if None in values else values)  # type: ignore[arg-type]
 
 
-def _fits(operation: Operation) -> bool:
-    numbers = operation.id, operation.invoke_ns, operation.complete_ns, operation.position
-    return all(number is None or ABSENT < number < -ABSENT for number in numbers)
+def _too_long(block: OperationBlock) -> int:
+    """The place of the first operation with an integer that does not fit in a column."""
+    rows = zip(block.ids, block.invoked, block.completed, block.positions, strict=True)
+    return next(
+        place
+        for place, numbers in enumerate(rows)
+        if not all(number is None or ABSENT < number < -ABSENT for number in numbers)
+    )
 
 
-def _digest_of(operation: Operation) -> int:
-    """The digest of an answered operation on a shipped service; `_NO_DIGEST` for all others."""
-    f = operation.f
-    if operation.outcome is not Outcome.OK or f is Function.CALL:
-        return _NO_DIGEST
-    return _digest(f, operation.key, operation.value, operation.result if f in WORKBENCH else None)
+def _digests(block: OperationBlock, kinds: Iterable[int]) -> Iterator[int]:
+    """The digest of each answered operation on a shipped service; `_NO_DIGEST` for all others."""
+    rows = zip(kinds, block.functions, block.keys, block.values, block.results, strict=True)
+    for kind, function, key, value, result in rows:
+        if _HAS_DIGEST[kind]:
+            yield _digest(function, key, value, result if _OF_RESULT[kind] else None)
+        else:
+            yield _NO_DIGEST
 
 
-def _digest(function: Function, key: str, value: Json, result: Json) -> int:
+def _digest(function: str, key: str, value: Json, result: Json) -> int:
     """Equal digests mean equal values, types included. Values with a NaN have no digest, because NaN equals nothing."""
-    shown = repr((value, result))
+    shown = f"{value!r}, {result!r}"
     return _NO_DIGEST if "nan" in shown else hash((function, key, shown))
 
 
@@ -211,7 +270,7 @@ class _File:
         """The lines from a mark on that were read last."""
 
     def __iter__(self) -> Iterator[Operation]:
-        return (operation for _, operation in numbered_history(self._path))
+        return read_history(self._path)
 
     def __getitem__(self, row: int) -> Operation:
         mark, place = divmod(row, _LINES_OF_A_MARK)
@@ -234,33 +293,34 @@ class _File:
 class LogEntries:
     """The operations of a log in its order, each with the result that the log before it gives."""
 
-    def __init__(self, entries: Iterable[LogEntry], again: Callable[[], Iterable[LogEntry]]) -> None:
+    def __init__(self, blocks: Iterable[EntryBlock], again: Callable[[], Iterable[EntryBlock]]) -> None:
         """`again` reads the whole entries again."""
         self.positions, self.ids = array("q"), array("q")
         self.digests = array("q")
         self.functions = array("B")
         self.sessions, self.terms = Repeated[int](), Repeated[int]()
         self._again = again
-        model, left = Model(), iter(entries)
-        while block := list(islice(left, _ROWS_AT_ONCE)):
-            self.positions.extend([each.position for each in block])
-            self.ids.extend([each.id for each in block])
-            self.functions.extend([_CODES[each.f] for each in block])
-            self.sessions.extend([each.session for each in block])
-            self.terms.extend([each.term for each in block])
-            self.digests.extend([_digest_by_log(each, model) for each in block])
+        model = Model()
+        for block in blocks:
+            self.positions.extend(block.positions)
+            self.ids.extend(block.ids)
+            self.functions.extend([_CODES[function] for function in block.functions])
+            self.sessions.extend(block.sessions)
+            self.terms.extend(block.terms)
+            self.digests.extend(_digests_by_log(block, model))
 
     @classmethod
     def of(cls, entries: Sequence[LogEntry]) -> "LogEntries":
         """Log entries in memory."""
-        return cls(entries, lambda: entries)
+        blocks = [EntryBlock.of(entries)]
+        return cls(blocks, lambda: blocks)
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def __iter__(self) -> Iterator[LogEntry]:
         """Iterate over the whole entries, read again."""
-        return iter(self._again())
+        return chain.from_iterable(self._again())
 
     def at(self, index: int) -> LogEntry:
         """A whole entry, for reports. Slow: reads all entries before it again."""
@@ -275,10 +335,11 @@ class LogEntries:
         return (entry for entry in self if entry.f in functions) if self.has_any(functions) else iter(())
 
 
-def _digest_by_log(entry: LogEntry, model: Model) -> int:
-    """The digest of an entry with the result that the log before it gives."""
-    f, key, value = entry.f, entry.key, entry.value
-    return _digest(f, key, value, model.apply(f, key, value) if f in WORKBENCH else None)
+def _digests_by_log(block: EntryBlock, model: Model) -> Iterator[int]:
+    """The digest of each entry with the result that the log before it gives."""
+    apply = model.apply
+    for function, key, value in zip(block.functions, block.keys, block.values, strict=True):
+        yield _digest(function, key, value, apply(function, key, value) if function in _MODELLED else None)
 
 
 class PlacedHistory:
@@ -326,9 +387,12 @@ def in_order(column: "array[int]", block: int = _ROWS_OF_A_BLOCK) -> Iterator[in
     value_of = column.__getitem__
     waiting: list[int] = []
     for begin in of_block:
-        waiting.extend(range(begin, min(begin + block, len(column))))
+        end, least = min(begin + block, len(column)), least_after.pop()
+        if not waiting and column[end - 1] <= least and all(map(le, column[begin:end], column[begin + 1 : end])):
+            yield from range(begin, end)
+            continue
+        waiting.extend(range(begin, end))
         waiting.sort(key=value_of)
-        least = least_after.pop()
         count = len(waiting)
         while count and value_of(waiting[count - 1]) > least:
             count -= 1

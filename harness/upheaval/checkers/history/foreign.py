@@ -181,7 +181,7 @@ def _of_events(values: Iterable[tuple[int, Json]], model: SequentialModel, *, is
     has_times = all(a is not None and b is not None and a < b for a, b in pairwise(times)) and times[:1] != [None]
     operations = _Pairing(events, model, has_times, reading).operations()
     reading.operations = len(operations)
-    reading.failed = sum(each.outcome is Outcome.FAIL for each in operations)
+    reading.failed = sum(operation.outcome is Outcome.FAIL for operation in operations)
     return ForeignHistory(operations, has_times, reading)
 
 
@@ -238,7 +238,7 @@ class _Pairing:
         self._has_times = has_times
         self._reading = reading
         self._is_keyed = _is_keyed(events)
-        self._keys = _key_texts(self._key_and_value(each)[0] for each in events)
+        self._keys = _key_texts(self._key_and_value(event)[0] for event in events)
         self._found: dict[int, tuple[_Event, Operation]] = {}
 
     def operations(self) -> tuple[Operation, ...]:
@@ -308,7 +308,7 @@ def _is_keyed(events: list[_Event]) -> bool:
     """Whether all values have the form of jepsen.independent: `[key value]`, where the value of a compare-and-set is a
     list.
     """
-    invoked = [each for each in events if each.kind == _INVOKE]
+    invoked = [event for event in events if event.kind == _INVOKE]
     return bool(invoked) and all(
         each.key is None
         and type(each.value) is list

@@ -233,14 +233,14 @@ class _Possible:
 
 def _prefix(operations: Iterable[Operation], answers: Sequence[Operation]) -> list[Operation]:
     """The operations invoked up to the last of these answers. Operations with later answers become unanswered."""
-    answered = {each.id for each in answers}
+    answered = {answer.id for answer in answers}
     end = completion_of(answers[-1])
     return [
-        each
-        if each.id in answered or each.outcome is not Outcome.OK
-        else replace(each, outcome=Outcome.UNKNOWN, complete_ns=None, result=None)
-        for each in operations
-        if each.invoke_ns <= end
+        operation
+        if operation.id in answered or operation.outcome is not Outcome.OK
+        else replace(operation, outcome=Outcome.UNKNOWN, complete_ns=None, result=None)
+        for operation in operations
+        if operation.invoke_ns <= end
     ]
 
 

@@ -8,6 +8,13 @@ from typing import Final
 from upheaval.records import Function, Json
 
 _NESTED: Final = frozenset({list, dict})
+# A member of an enumeration costs more to look up than to compare.
+_READ: Final = Function.READ
+_WRITE: Final = Function.WRITE
+_CAS: Final = Function.CAS
+_APPEND: Final = Function.APPEND
+_LIST: Final = Function.LIST
+_ECHO: Final = Function.ECHO
 
 
 class Model:
@@ -19,23 +26,21 @@ class Model:
 
     def apply(self, function: Function, key: str, value: Json) -> Json:
         """Run one operation and return its result (the live list for LIST: copy it before the next operation)."""
-        match function:
-            case Function.READ:
-                return self.registers.get(key)
-            case Function.WRITE:
-                self.registers[key] = value
-                return None
-            case Function.CAS:
-                return self._compare_and_set(key, value)
-            case Function.APPEND:
-                self.lists.setdefault(key, []).append(value)
-                return None
-            case Function.LIST:
-                return self.lists.get(key, [])
-            case Function.ECHO:
-                return value
-            case _:
-                raise ValueError(f"{function} is no operation on one key")
+        if function == _READ:
+            return self.registers.get(key)
+        if function == _WRITE:
+            self.registers[key] = value
+            return None
+        if function == _CAS:
+            return self._compare_and_set(key, value)
+        if function == _APPEND:
+            self.lists.setdefault(key, []).append(value)
+            return None
+        if function == _LIST:
+            return self.lists.get(key, [])
+        if function == _ECHO:
+            return value
+        raise ValueError(f"{function} is no operation on one key")
 
     def _compare_and_set(self, key: str, value: Json) -> bool:
         assert isinstance(value, list)

@@ -80,7 +80,7 @@ class Part:
     @property
     def answered_count(self) -> int:
         """The number of answered operations. An order must contain all of them."""
-        return sum(each.outcome is Outcome.OK for each in self.operations)
+        return sum(operation.outcome is Outcome.OK for operation in self.operations)
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,7 +379,7 @@ def is_known(visited: Visited, key: tuple[int, int, int], taken: int, is_fewest:
     if known is None:
         return False
     choices = choices_of(known)
-    return any(each & taken == each for each in choices) if is_fewest else taken in choices
+    return any(choice & taken == choice for choice in choices) if is_fewest else taken in choices
 
 
 def add_new(visited: Visited, key: tuple[int, int, int], taken: int, is_fewest: bool = True) -> bool:
@@ -391,7 +391,7 @@ def add_new(visited: Visited, key: tuple[int, int, int], taken: int, is_fewest: 
     if is_known(visited, key, taken, is_fewest):
         return False
     choices = choices_of(known)
-    visited[key] = [*(each for each in choices if not is_fewest or each & taken != taken), taken]
+    visited[key] = [*(choice for choice in choices if not is_fewest or choice & taken != taken), taken]
     return True
 
 
@@ -403,6 +403,6 @@ def _groups(unanswered: Sequence[Operation], transitions: Transitions, *, are_eq
     offset = 0
     for (kind, _), members in by_kind.items():
         mask = (1 << len(members)) - 1
-        groups.append(_Group(offset, mask, tuple(each.invoke_ns for each in members), kind))
+        groups.append(_Group(offset, mask, tuple(member.invoke_ns for member in members), kind))
         offset += len(members)
     return groups

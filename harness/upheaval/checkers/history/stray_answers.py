@@ -1,31 +1,37 @@
-"""The promise about answers that no operation waited for: they are late answers, never duplicates.
+"""The promise that each operation is answered once: answers that none waited for are late, never duplicates.
 
 Clients record such answers in `strays.jsonl`. An operation is answered once, in the session that took it. A new leader
 does not answer operations that an earlier leader took. Further messages of a custom service are compared with a replay.
 This module knows nothing of files.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from upheaval.checkers.checker import Checker, Source, of_whole_log
 from upheaval.checkers.evidence.logs import WitnessLog
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.history.columns import IS_CALL, PlacedHistory
+from upheaval.checkers.history.missing_answers import require_no_gap
+from upheaval.checkers.liveness.client_times import liveness_ns
 from upheaval.checkers.own.news import Heard, check_news
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Broken, Finding, NotApplicable, Result, Verdict
-from upheaval.records import Function, Outcome, Stray
+from upheaval.records import OWN_SYSTEM, Function, Outcome, Stray
 from upheaval_node.types import S
 
 
-def judge_strays(strays: Sequence[Stray], placed: PlacedHistory) -> list[Result]:
-    """Judge the stray answers of shipped services."""
+def judge_strays(
+    strays: Sequence[Stray], placed: PlacedHistory, require_all: Callable[[Sequence[Stray]], None] | None = None
+) -> list[Result]:
+    """Judge the stray answers of shipped services. `require_all` raises `Broken` for an answer that is missing."""
     late: set[int] = set()
     try:
-        of_shipped = (stray for stray in strays if stray.text is None and stray.refusal is None)
+        of_shipped = [stray for stray in strays if stray.text is None and stray.refusal is None]
         for stray in sorted(of_shipped, key=lambda stray: stray.received_ns):
             _require_late(stray, late, placed)
+        if require_all is not None:
+            require_all(of_shipped)
     except Broken as broken:
         return [broken.finding(Promise.ANSWERED_ONCE)]
     operations = sum(not IS_CALL[kind] for kind in placed.history.kinds)
@@ -66,10 +72,21 @@ def _require_late(stray: Stray, late: set[int], placed: PlacedHistory) -> None:
     late.add(stray.operation)
 
 
+def _gaps(evidence: Evidence) -> Callable[[Sequence[Stray]], None] | None:
+    """The rule about missing answers; None where the clients may not have recorded all answers.
+
+    The egress of Aeron's members may have gaps.
+    """
+    manifest = evidence.manifest
+    if manifest.system != OWN_SYSTEM or not evidence.has_all_of_clients:
+        return None
+    return lambda strays: require_no_gap(evidence.placed, strays, evidence.troubles, liveness_ns(manifest))
+
+
 def _check(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:
     if evidence.operations.has_shipped():
         if evidence.has_all_of_clients or evidence.strays:
-            return judge_strays(evidence.strays, evidence.placed)
+            return judge_strays(evidence.strays, evidence.placed, _gaps(evidence))
         why = "the clients of the run wrote down no answers but those that they waited for"
         return [NotApplicable(Promise.ANSWERED_ONCE, why)]
     heard, has_faults = Heard(evidence.sent_calls, evidence.strays), bool(evidence.faults)
@@ -81,6 +98,6 @@ STRAY_ANSWERS: Final = Checker(
     "stray-answers",
     (Promise.ANSWERED_ONCE,),
     frozenset((Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER))
-    | {Source.HISTORY, Source.SESSIONS, Source.STRAYS, Source.CODE},
+    | {Source.HISTORY, Source.SESSIONS, Source.STRAYS, Source.CODE, Source.CONTROLS},
     of_whole_log((Promise.ANSWERED_ONCE,), _check),
 )

@@ -1,4 +1,4 @@
-"""The promise about time-outs: a leader keeps sending heartbeats, and no member gives another up too early.
+"""The promise about time-outs: a leader keeps sending heartbeats, and no member gives another up too early or too late.
 
 Judged by the members' traces and configuration. The processes of a host share a monotonic clock. A bound counts only
 while nothing explains a miss: a quorum of members ran all the time, was in a term, had no fault, and received no admin
@@ -11,13 +11,15 @@ from typing import Final
 
 from upheaval.checkers.checker import Checker, Source
 from upheaval.checkers.evidence.protocol_events import quorum_of
-from upheaval.checkers.evidence.stalls import excused, longest_stall
-from upheaval.checkers.evidence.troubles import Trouble, failover_ns, timeouts_of, troubles
+from upheaval.checkers.evidence.stalls import excused, explained, longest_stall
+from upheaval.checkers.evidence.troubles import MARGIN_NS, Trouble, failover_ns, timeouts_of, troubles
+from upheaval.checkers.liveness.detection import Contact, Lapse
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Broken, Finding, NotApplicable, Result, Verdict, raise_latest
-from upheaval.records import Json, Manifest, RunFolder, TraceEvent
+from upheaval.records import OWN_SYSTEM, Json, Manifest, RunFolder, TraceEvent
+from upheaval_chaos.target import LinkFaultKind
 from upheaval_node.trace_kinds import ElectionCause, TraceKind
-from upheaval_node.types import MS
+from upheaval_node.types import MS, NEVER_NS
 
 SILENCE_NS: Final = 100 * MS
 """Shorter than any heartbeat time-out. Shorter silences are not recorded."""
@@ -64,9 +66,12 @@ class _Member:
     """Its current term and that term's leader."""
     _told_ns: dict[Json, int] = field(default_factory=dict)
     """When it last heard from its leader, or from each of its followers."""
+    contact: Contact | None = None
 
     def add(self, event: TraceEvent) -> None:
         """Take the next trace line."""
+        if self.contact is not None:
+            self.contact.add(event)
         match event.event:
             case TraceKind.PROCESS_START:
                 self.close()
@@ -130,6 +135,10 @@ def check_bounds(run: RunFolder, manifest: Manifest) -> list[Result]:
         found = Finding(Promise.BOUNDS_KEPT, Verdict.VALID, judge.shown())
     except Broken as broken:
         found = broken.finding(Promise.BOUNDS_KEPT)
+    late = [_late_detection(run, member.contact) for member in members if member.contact is not None]
+    worst = max(filter(None, late), key=lambda finding: finding.late_ms, default=None)
+    if worst is not None and found.verdict is not Verdict.INVALID:
+        return [worst]
     return list(excused([found], lambda: longest_stall(run, manifest.members)))
 
 
@@ -137,11 +146,50 @@ def _read(run: RunFolder, manifest: Manifest) -> Iterator[_Member]:
     for member_id in range(manifest.members):
         folder = run.member(member_id)
         if folder.trace.exists():
-            member = _Member(member_id)
+            contact = None
+            if manifest.system == OWN_SYSTEM and manifest.members > 1:
+                # Members of Aeron have other duties that delay them.
+                allowed_ns = timeouts_of(manifest).leader_heartbeat_ns + MARGIN_NS
+                contact = Contact(member_id, quorum_of(manifest.members) - 1, allowed_ns)
+            member = _Member(member_id, contact=contact)
             for event in folder.read_trace():
                 member.add(event)
             member.close()
             yield member
+
+
+def _late_detection(run: RunFolder, contact: Contact) -> Finding | None:
+    """The longest silence that a member sat through although only links had faults, and its loop did not stall; None
+    without one.
+    """
+    others = [
+        Trouble(fault.inject_begin_ns, NEVER_NS if fault.heal_end_ns is None else fault.heal_end_ns, fault.members)
+        for fault in run.read_faults()
+        if fault.what not in set(LinkFaultKind)
+    ]
+    others += [Trouble(control.begin_ns, control.end_ns) for control in run.read_controls()]
+    unexplained = [
+        lapse
+        for lapse in contact.lapses
+        if not any(other.hits(lapse.member_id, lapse.begin_ns - MARGIN_NS, lapse.end_ns) for other in others)
+    ]
+    found = (
+        explained(_late(lapse, contact.allowed_ns), contact.stalls, lapse.begin_ns, lapse.end_ns)
+        for lapse in unexplained
+    )
+    invalid = [finding for finding in found if finding.verdict is Verdict.INVALID]
+    return max(invalid, key=lambda finding: finding.late_ms, default=None)
+
+
+def _late(lapse: Lapse, allowed_ns: int) -> Finding:
+    member_id, silent_ns = lapse.member_id, lapse.end_ns - lapse.begin_ns
+    role, whom = ("leader", "a quorum") if lapse.is_leader else ("follower", "its leader")
+    detail = (
+        f"member {member_id} stayed a {role} for {silent_ns // MS} ms without a word of {whom} "
+        f"(member-{member_id}/trace.jsonl:{lapse.line}; allowed: {allowed_ns // MS} ms)"
+    )
+    late_ms = -(-(silent_ns - allowed_ns) // MS)
+    return Finding(Promise.BOUNDS_KEPT, Verdict.INVALID, detail, members=(member_id,), late_ms=late_ms)
 
 
 class _Judge:

@@ -49,7 +49,7 @@ class ClientTimes:
     @property
     def disturbances(self) -> list[tuple[int, int]]:
         """The times of faults and admin commands, in order."""
-        return sorted((each.begin_ns, each.end_ns) for each in self.troubles)
+        return sorted((trouble.begin_ns, trouble.end_ns) for trouble in self.troubles)
 
 
 def liveness_ns(manifest: Manifest) -> int:

@@ -137,7 +137,7 @@ class _Asked:
 
     def asking_between(self, begin_ns: int, end_ns: int) -> tuple[int, int]:
         """Since when clients asked in an interval without answers, and when one last did, among the requests whose end
-        of waiting is known. Where none asks, as between two loads, nobody misses an answer.
+        of waiting is known. Where none asks, as between two loads, no answer is missed.
         """
         history = self._history
         known = [

@@ -223,7 +223,7 @@ def _unordered_end(
 
 def _ends_with_cluster(life: ProcessLife, lives: Iterable[ProcessLife]) -> bool:
     """Whether the consensus module of the member was ending with its cluster, in any of its processes."""
-    ends = (each.cluster_end_ns for each in lives if each.member_id == life.member_id)
+    ends = (other.cluster_end_ns for other in lives if other.member_id == life.member_id)
     return any(end_ns is not None and end_ns <= life.last_ns <= end_ns + _GRACE_NS for end_ns in ends)
 
 

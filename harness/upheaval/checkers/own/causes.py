@@ -145,5 +145,5 @@ def parse_explanation(fields: Mapping[str, Any]) -> Explanation:
     values: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list | tuple) else value for name, value in fields.items()
     }
-    values["causes"] = tuple(Cause(each) for each in fields["causes"])
+    values["causes"] = tuple(Cause(field) for field in fields["causes"])
     return Explanation(**values)

@@ -62,7 +62,7 @@ def explain(
     order = replace(
         own.order, end=position, changed=(), task=Task.SAMPLES, count=SAMPLES, compares_requests=compares_requests
     )
-    begins = sorted((each for each in snapshots if each < position), reverse=True)[:SNAPSHOTS_MAX]
+    begins = sorted((snapshot for snapshot in snapshots if snapshot < position), reverse=True)[:SNAPSHOTS_MAX]
     try:
         with shared_interpreters() as interpreters:
             return _Replays(interpreters, order, recorded, begins).explained(own.form(own.hashes.get(position, "")))
@@ -115,7 +115,9 @@ class _Replays:
         be shown.
         """
         addresses = (Cause.ADDRESSES,)
-        by_cause = self._causes([addresses, *_halves([each for each in CONDITIONS if each not in addresses])], usual)
+        by_cause = self._causes(
+            [addresses, *_halves([condition for condition in CONDITIONS if condition not in addresses])], usual
+        )
         return {Cause.ADDRESSES: by_cause[Cause.ADDRESSES]} if Cause.ADDRESSES in by_cause else by_cause
 
     def _causes(self, groups: Iterable[_Group], usual: dict[str, Any]) -> dict[Cause, dict[str, Any]]:
@@ -166,7 +168,7 @@ class _Replays:
         """The members whose state only a replay with their id and roles arrives at."""
         others = [each for each in self._recorded if each.form != _end(usual) and each.member_id >= 0]
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            orders = [replace(self._order, as_member=each.member_id) for each in others]
+            orders = [replace(self._order, as_member=other.member_id) for other in others]
             replays = list(pool.map(self._tried, orders))
         pairs = zip(others, replays, strict=True)
         return tuple(each.owner for each, replayed in pairs if replayed is not None and _end(replayed) == each.form)

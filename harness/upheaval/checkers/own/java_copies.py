@@ -168,7 +168,7 @@ def _orders(log: Sequence[LoggedMessage], plans: Sequence[Plan], cuts: Collectio
     for entry in log:
         parts += [_ENTRY.pack(entry.position, len(entry.content)), bytes(entry.content)]
     parts += [_COUNT.pack(len(cuts)), *(_COUNT.pack(cut) for cut in sorted(cuts)), _COUNT.pack(len(plans))]
-    parts += [_COPY.pack(each.begin, each.member_id, each.is_leader, each.does_background_work) for each in plans]
+    parts += [_COPY.pack(plan.begin, plan.member_id, plan.is_leader, plan.does_background_work) for plan in plans]
     return b"".join(parts)
 
 

@@ -6,7 +6,6 @@ too: if it differs from the first, a difference proves nothing about the snapsho
 that equal requests get equal times.
 """
 
-import shutil
 import struct
 import tempfile
 from collections.abc import Sequence
@@ -21,7 +20,7 @@ from upheaval.checkers.own.java_copies import CannotReplayJava, CopyTrail, JavaS
 from upheaval.checkers.own.java_trails import Difference
 from upheaval.checkers.states.snapshot_fields import REPLAYED_SERVICE, service_content
 from upheaval.checkers.states.state_diff import state_difference
-from upheaval.records import MemberFolder, Payloads
+from upheaval.records import MemberFolder, Payloads, copy_sparse
 
 PROGRAM: Final = "upheaval.replay.AskMembers"
 ASKED: Final = 60
@@ -123,11 +122,11 @@ def first_difference(requests: Sequence[Entry], whole: Asked, other: Asked, payl
 
 
 def copy_files(member: MemberFolder, folder: Path) -> None:
-    """Copy the files that a member starts from, without mark and lock files."""
+    """Copy the files that a member starts from, without mark and lock files; holes in them stay holes."""
     for path in _files(member):
         target = folder / path.relative_to(member.path)
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, target)
+        copy_sparse(path, target)
 
 
 def _files(member: MemberFolder) -> list[Path]:

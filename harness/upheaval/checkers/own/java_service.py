@@ -262,7 +262,7 @@ class _Judge:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             differs = list(pool.map(lambda each: self._differs(whole, (each,)), Condition))
         causes = [each for each, is_cause in zip(Condition, differs, strict=True) if is_cause]
-        return "; ".join(f"it differs with the {each} alone: {_GUESSES[each]}" for each in causes) or (
+        return "; ".join(f"it differs with the {cause} alone: {_GUESSES[cause]}" for cause in causes) or (
             "no condition makes a difference alone"
         )
 
@@ -277,4 +277,6 @@ class _Judge:
             for name, trail in zip(_ROLES, tried, strict=True)
             if self._first_difference(whole, trail, hears=False) is not None
         ]
-        return "; ".join(f"it differs with the {each}" for each in causes) or "no part of that makes a difference alone"
+        return (
+            "; ".join(f"it differs with the {cause}" for cause in causes) or "no part of that makes a difference alone"
+        )

@@ -116,7 +116,7 @@ def replay_own(
         except CannotReplay as error:
             why_usual = str(error)
         try:
-            usual = tuple(each for each in CONDITIONS if each not in EXTERNAL)
+            usual = tuple(condition for condition in CONDITIONS if condition not in EXTERNAL)
             return replace(_judge(interpreters, replace(order, changed=usual), states), why_usual=why_usual)
         except CannotReplay as error:
             return OwnReplay(why_not=str(error))
@@ -127,8 +127,8 @@ def _judge(interpreters: Interpreters, order: Order, states: Sequence[MemberStat
     hashes = {int(position): each for position, each in answer["hashes"].items()}
     forms = answer["forms"]
     if answer["has_form"]:
-        for each in _in_batches(states):
-            forms |= ask(interpreters, replace(order, task=Task.FORMS), each)["forms"]
+        for batch in _in_batches(states):
+            forms |= ask(interpreters, replace(order, task=Task.FORMS), batch)["forms"]
     names = ("form_error", "difference", "position", "unsteady", "unsteady_position", "answers", "unasked", "why_cut")
     values = {name: answer[name] for name in (*names, "unasked_position", "compared", "chosen")}
     replayed = OwnReplay(hashes, forms, order=replace(order, has_form=answer["has_form"]), **values)

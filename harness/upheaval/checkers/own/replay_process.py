@@ -232,7 +232,7 @@ _TASKS: Final[Mapping[str, Callable[[Order, Sequence[LoggedMessage]], dict[str, 
 
 def _answer(fields: dict[str, Any]) -> dict[str, object]:
     states = [decode_state(state) for state in fields.pop("states")]
-    order = Order(**{**fields, "changed": tuple(Cause(each) for each in fields["changed"])})
+    order = Order(**{**fields, "changed": tuple(Cause(field) for field in fields["changed"])})
     log = [] if order.task == Task.FORMS else read_log(order.run, order.member, order.end)
     holes = replay_conditions.enter(order.changed)
     outside = Outside(order.source)

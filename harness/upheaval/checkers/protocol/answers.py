@@ -55,6 +55,22 @@ class _Leader:
     facts: TermFacts
 
 
+@dataclass(frozen=True, slots=True)
+class _Commit:
+    """What shows first that positions of a term were committed: the same for all from `begin` to `end`."""
+
+    term: int
+    begin: int
+    end: int
+    moment: Moment
+    member_id: int
+    """Whose trace has it."""
+
+    def covers(self, answer: Answer) -> bool:
+        """Whether the answer is of one of these positions."""
+        return self.term == answer.term and self.begin <= answer.position <= self.end
+
+
 def judge_answers(
     answers: Iterable[Answer],
     traces: Sequence[TraceFacts],
@@ -90,6 +106,8 @@ class _Judge:
         self.judged = 0
         self._traces = traces
         self._unled = 0
+        self._commit: _Commit | None = None
+        """Of the answer before: most answers in the order of the log share it."""
         self._leaders = {
             term: _Leader(facts.member_id, _lead(facts.terms[term].leads, deaths.get(facts.member_id, ())), each)
             for facts in traces
@@ -120,30 +138,39 @@ class _Judge:
             self._require_committed(answer, leader)
 
     def _require_committed(self, answer: Answer, leader: _Leader) -> None:
-        moments = list(self._commits(answer, leader))
-        if not moments:
+        commit = self._commit
+        if commit is None or not commit.covers(answer):
+            commit = self._commit = self._first_commit(answer, leader)
+        if commit is None:
             what = f"was answered, and no trace shows that its position was committed in term {answer.term}"
             raise _broken(answer, leader, answer.complete_ns, what, Verdict.UNKNOWN)
-        committed, member_id = min(moments, key=lambda each: each[0].ns)
-        if answer.complete_ns < committed.ns:
-            early = _ms(committed.ns - answer.complete_ns)
-            where = f"member-{member_id}/trace.jsonl:{committed.line}"
+        if answer.complete_ns < commit.moment.ns:
+            early = _ms(commit.moment.ns - answer.complete_ns)
+            where = f"member-{commit.member_id}/trace.jsonl:{commit.moment.line}"
             what = f"was complete {early} before any trace shows that its position was committed ({where})"
             raise _broken(answer, leader, answer.complete_ns, what)
 
-    def _commits(self, answer: Answer, leader: _Leader) -> Iterator[tuple[Moment, int]]:
-        """The moments that show that the position was committed, each with the member whose trace has it."""
-        for facts in self._traces:
-            known = facts.terms.get(answer.term)
-            for steps in () if known is None else (known.sent, known.heard):
-                moment = steps.first_from(answer.position)
-                if moment is not None:
-                    yield moment, facts.member_id
+    def _first_commit(self, answer: Answer, leader: _Leader) -> _Commit | None:
+        """The first moment that shows that the position was committed; None without one."""
+        of_traces = [
+            (moment, facts.member_id)
+            for facts in self._traces
+            if (known := facts.terms.get(answer.term)) is not None
+            for steps in (known.sent, known.heard)
+            if (moment := steps.first_from(answer.position)) is not None
+        ]
         reports = (steps.first_from(answer.position) for steps in leader.facts.reports.values())
-        reached = sorted((each for each in reports if each is not None), key=lambda each: each.ns)
+        reported = sorted((each for each in reports if each is not None), key=lambda each: each.ns)
         needed = quorum_of(len(self._traces)) - 1
-        if len(reached) >= needed:
-            yield reached[needed - 1], leader.member_id
+        moments = list(of_traces)
+        if len(reported) >= needed:
+            moments.append((reported[needed - 1], leader.member_id))
+        if not moments:
+            return None
+        first, member_id = min(moments, key=lambda each: each[0].ns)
+        # Up to the first of these positions, the same lines are the first ones for any position.
+        end = min(moment.position for moment in (*(moment for moment, _ in of_traces), *reported))
+        return _Commit(answer.term, answer.position, end, first, member_id)
 
     def shown(self) -> str:
         """Summarise what the verdict rests on."""

@@ -4,10 +4,11 @@ The leader ends last: when all others have acknowledged, or after the terminatio
 once, before it ends. Knows no files.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from upheaval.checkers.evidence.troubles import MARGIN_NS, Trouble
 from upheaval.records import TraceEvent
 from upheaval_node.trace_kinds import TraceKind
 
@@ -60,12 +61,12 @@ class Ended:
 
 
 def problems(
-    ended: Mapping[int, Ended], members: int, timeout_ns: int, disturbed: Iterator[tuple[int, int]]
+    ended: Mapping[int, Ended], members: int, timeout_ns: int, faults: Sequence[Trouble]
 ) -> Iterator[tuple[int, str]]:
     """Yield each member that did not follow the rules, and what it did wrong. All of `ended` followed one leader's
     order.
 
-    `members` is the size of the cluster. `disturbed` are the times of faults: an acknowledgement may be lost in them.
+    `members` is the size of the cluster. An acknowledgement may be lost in a fault of either side.
     """
     leader = next((each for each in ended.values() if each.acks.term == each.requested_term_id >= 0), None)
     if leader is None:
@@ -76,14 +77,17 @@ def problems(
     missing = sorted(set(range(members)) - {leader.member_id} - acks.acknowledged_by)
     if missing and leader.ended_ns < acks.announced_ns + timeout_ns:
         yield leader.member_id, f"did not wait for the acknowledgement of member {missing[0]}"
-    elif not any(begin <= leader.ended_ns and acks.announced_ns <= end for begin, end in disturbed):
-        # A member that ended late may have had no leader left to send its acknowledgement to.
-        early_ns = acks.announced_ns + timeout_ns // 2
-        for member_id in missing:
-            follower = ended.get(member_id)
-            is_in_time = follower is not None and follower.ended_ns < early_ns and follower.term_id == leader.term_id
-            if is_in_time and follower is not None and not follower.acks.has_acknowledged:
-                yield member_id, "did not acknowledge that to its leader"
+        return
+    # A member that ended late may have had no leader left to send its acknowledgement to.
+    early_ns = acks.announced_ns + timeout_ns // 2
+    for member_id in missing:
+        both = (leader.member_id, member_id)
+        if any(fault.hits(one, acks.announced_ns - MARGIN_NS, leader.ended_ns) for fault in faults for one in both):
+            continue
+        follower = ended.get(member_id)
+        is_in_time = follower is not None and follower.ended_ns < early_ns and follower.term_id == leader.term_id
+        if is_in_time and follower is not None and not follower.acks.has_acknowledged:
+            yield member_id, "did not acknowledge that to its leader"
 
 
 def _number(fields: Mapping[str, object], name: str) -> int:

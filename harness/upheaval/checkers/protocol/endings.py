@@ -13,7 +13,7 @@ from typing import Final
 from upheaval.checkers.checker import Checker, Source
 from upheaval.checkers.evidence.protocol_events import DEADLY, OF_MODULE
 from upheaval.checkers.evidence.recordings import LogMissing, RecordedLog, term_entries
-from upheaval.checkers.evidence.troubles import timeouts_of
+from upheaval.checkers.evidence.troubles import Trouble, timeouts_of
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.protocol.ending_acks import Ended, EndingAcks, problems
 from upheaval.checkers.verdict import Broken, Finding, NotApplicable, Result, Verdict, trace_missing
@@ -179,6 +179,7 @@ def _require_one_position(groups: Iterable[Sequence[Life]]) -> None:
 
 def _require_acks(groups: Iterable[Sequence[Life]], manifest: Manifest, faults: Sequence[FaultRecord]) -> None:
     timeout_ns = timeouts_of(manifest).termination_ns
+    troubled = [Trouble(fault.inject_begin_ns, fault.heal_end_ns or NEVER_NS, fault.members) for fault in faults]
     for group in groups:
         ended = {
             life.member_id: Ended(
@@ -186,8 +187,7 @@ def _require_acks(groups: Iterable[Sequence[Life]], manifest: Manifest, faults: 
             )
             for life in group
         }
-        disturbed = ((fault.inject_begin_ns, fault.heal_end_ns or NEVER_NS) for fault in faults)
-        for member_id, what in problems(ended, manifest.members, timeout_ns, disturbed):
+        for member_id, what in problems(ended, manifest.members, timeout_ns, troubled):
             raise next(life for life in group if life.member_id == member_id).broken(what)
 
 

@@ -65,9 +65,9 @@ class _Policy:
 def _judge_sessions(
     principals: Iterable[str], sessions: Mapping[int, SessionFacts] | None, attempts: Sequence[ConnectAttempt]
 ) -> Finding:
-    for each in attempts:
-        if each.answer is ConnectAnswer.ADMITTED:
-            detail = f"{ATTEMPTS_NAME}: a client that showed {_SHOWN[each.shown]} was let in"
+    for attempt in attempts:
+        if attempt.answer is ConnectAnswer.ADMITTED:
+            detail = f"{ATTEMPTS_NAME}: a client that showed {_SHOWN[attempt.shown]} was let in"
             return Finding(Promise.ONLY_CREDENTIALS, Verdict.INVALID, detail)
     if sessions is None:
         return Finding(Promise.ONLY_CREDENTIALS, Verdict.UNKNOWN, "no log from its beginning")
@@ -86,7 +86,7 @@ def _judge_sessions(
         return Finding(Promise.ONLY_CREDENTIALS, Verdict.UNKNOWN, "no session was opened at all")
     sure = f"{opened} sessions, all of {len(known)} principals of the credentials file"
     refused = [each.shown for each in attempts if each.answer is ConnectAnswer.REFUSED]
-    unanswered = [each for each in WrongCredentials if each not in refused]
+    unanswered = [wrong for wrong in WrongCredentials if wrong not in refused]
     if attempts and unanswered:
         detail = f"no member answered to {_SHOWN[unanswered[0]]}"
         return Finding(Promise.ONLY_CREDENTIALS, Verdict.UNKNOWN, detail)

@@ -65,7 +65,7 @@ def check_protocol(run: RunFolder, manifest: Manifest) -> list[Result]:
         hearing.conclude(is_sealed=manifest.sealed is not None)
     for forgotten in _compare_node_states(ballots, folders, forgetful):
         hearing.note(forgotten)
-    return [_finding(each, hearing.worst.get(each.promise), unheard, run) for each in rules]
+    return [_finding(rule, hearing.worst.get(rule.promise), unheard, run) for rule in rules]
 
 
 def _check_foreign(run: RunFolder, manifest: Manifest) -> list[Result]:
@@ -190,7 +190,7 @@ class _Hearing:
 
     def _unbroken(self) -> list[Rules]:
         broken = {found.promise for found in self.worst.values() if found.verdict is Verdict.INVALID}
-        return [each for each in self.rules if each.promise not in broken]
+        return [rule for rule in self.rules if rule.promise not in broken]
 
 
 def _excused(finding: Finding, why: str) -> Finding:

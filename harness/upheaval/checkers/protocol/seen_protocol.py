@@ -278,4 +278,4 @@ class SeenCommits:
         terms, log = {led[0]}, self._logs.get(led)
         if log is not None and reported != log.term_id:
             terms.add(max(reported, log.term_id))
-        return min((self._terms.bases[each].position for each in terms if each in self._terms.bases), default=1 << 62)
+        return min((self._terms.bases[term].position for term in terms if term in self._terms.bases), default=1 << 62)

@@ -30,6 +30,7 @@ from upheaval.checkers.evidence.recordings import (
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.evidence.trace_facts import facts_of
 from upheaval.checkers.promises import Promise
+from upheaval.checkers.states.backup_names import first_snapshot, require_known, require_offered, require_terms
 from upheaval.checkers.states.taken_snapshots import require_whole
 from upheaval.checkers.verdict import Broken, Finding, NotApplicable, Result, Verdict
 from upheaval.records import (
@@ -112,6 +113,7 @@ def check_backups(
     if manifest.system == OWN_SYSTEM:
         work += [partial(_require_named, run, name, controls) for name in sorted(names)]
         work += [partial(_require_listed, name, set(noted)) for name in sorted(_started(controls))]
+        work += [partial(_require_snapshots, run, manifest, name) for name in sorted(names)]
     work += [partial(_judge_times, run, manifest, name, controls) for name in sorted(names)]
     origin = read_origin(run.path)
     if origin is not None:
@@ -144,6 +146,8 @@ class _Copy:
     start: int
     end: int
     held: Mapping[int | str, int]
+    terms: Sequence[int]
+    """The terms that begin in it."""
 
     @property
     def log(self) -> RecordedLog:
@@ -160,6 +164,8 @@ def _judge_backup(folder: Path, noted: int, members: _Members, operations: Itera
     if members.services:
         require_whole(copy.name, -1, snapshot_records(copy.files.recording_log), members.services)
     _require_start(copy, snapshots)
+    if members.services:
+        require_terms(copy.files, copy.terms)
     taken = sorted({position for position, _ in snapshots})
     shown = f", and snapshots at {', '.join(map(str, taken))}" if taken else ""
     return f"{copy.name} has {len(copy.held)} operations up to position {copy.end}, {compared}{shown}"
@@ -168,12 +174,14 @@ def _judge_backup(folder: Path, noted: int, members: _Members, operations: Itera
 def _read(files: MemberFolder, noted: int) -> _Copy:
     """Read the log. Raises `Broken` if it is missing, empty, or shorter than the backup reported."""
     held: dict[int | str, int] = {}
+    terms: list[int] = []
     try:
         log = RecordedLog(files)
         for segment in log.segments():
             found = WitnessLog()
             held.update((entry.id, entry.position) for entry in read_entries(segment, found))
             held.update((f"call at {call.position}", call.position) for call in found.calls)
+            terms.extend(term.leadership_term_id for term in found.terms)
     except LogMissing as error:
         if noted <= 0:
             raise Broken(Verdict.UNKNOWN, f"{files.name} has no log: {error}") from error
@@ -187,7 +195,7 @@ def _read(files: MemberFolder, noted: int) -> _Copy:
         raise Broken(Verdict.INVALID, detail, position=log.end_position)
     if log.end_position == log.start_position:
         raise Broken(Verdict.UNKNOWN, f"the log of {files.name} is empty")
-    return _Copy(files.name, files, log.start_position, log.end_position, held)
+    return _Copy(files.name, files, log.start_position, log.end_position, held, terms)
 
 
 def _require_operations(copy: _Copy, operations: Iterable[Operation]) -> None:
@@ -404,6 +412,23 @@ def _require_named(run: RunFolder, name: str, controls: Sequence[ControlRecord])
             has_retrieved = state == _RETRIEVES or (has_retrieved and state not in _BEGINS_ANEW)
             if has_retrieved and state == BACKING_UP and not snapshot_records(files.recording_log):
                 raise _unnamed(files, event, f"has no snapshot, and {name} had retrieved one", None)
+    return ""
+
+
+def _require_snapshots(run: RunFolder, manifest: Manifest, name: str) -> str:
+    """Check its snapshots against those of the members. Always returns an empty line."""
+    lossy = losses_of(run, manifest).members
+    of_members, first = {}, {}
+    for member_id in set(range(manifest.members)) - lossy:
+        folder = run.member(member_id)
+        of_members[member_id] = snapshot_records(folder.recording_log)
+        taken = first_snapshot(of_members[member_id], facts_of(folder)) if folder.trace.exists() else None
+        if taken is not None:
+            first[member_id] = taken
+    files = MemberFolder(run.path / name, -1, name, at_rest=True)
+    if name.startswith(BACKUP) and not lossy:
+        require_known(files, of_members)
+    require_offered(files, first)
     return ""
 
 

@@ -111,7 +111,7 @@ def places(log: Iterable[LoggedMessage]) -> Iterator[Place]:
                     term.time_unit,
                     term.app_version,
                     next_session_id,
-                    tuple(sessions[each] for each in sorted(sessions)),
+                    tuple(sessions[session] for session in sorted(sessions)),
                     dict(logged),
                     frozenset(leaders),
                 )
@@ -288,7 +288,7 @@ def _timer_difference(content: Content, expected: ExpectedState, *, is_alone: bo
 
 def _number_difference(trackers: Iterable[cm.PendingMessageTracker], expected: ExpectedState) -> str:
     first = _first_number(REPLAYED_SERVICE)
-    numbers = [each.next_service_session_id for each in trackers if each.service_id == REPLAYED_SERVICE]
+    numbers = [tracker.next_service_session_id for tracker in trackers if tracker.service_id == REPLAYED_SERVICE]
     number = numbers[0] - first if numbers else 1
     if number == 1 + expected.offered:
         return ""
@@ -341,7 +341,7 @@ def _on_their_way(
 ) -> tuple[cm.PendingMessageTracker, Content]:
     logged = place.logged.get(service_id, _first_number(service_id))
     messages = (each for each in content if isinstance(each, PendingMessage))
-    held = [each for each in messages if _service_of(each.cluster_session_id) == service_id]
+    held = [message for message in messages if _service_of(message.cluster_session_id) == service_id]
     payloads: Sequence[bytes] = [each.payload for each in held]
     if expected is not None and service_id == REPLAYED_SERVICE:
         payloads = expected.pending
@@ -365,8 +365,8 @@ def _capacity(content: Content, service_id: int, payloads: Sequence[bytes]) -> i
     padding.
     """
     trackers = (each for each in content if isinstance(each, cm.PendingMessageTracker))
-    held = next((each.pending_message_capacity for each in trackers if each.service_id == service_id), -1)
-    used = sum(_RECORD_HEADER + session_header.LENGTH + len(each) + 7 & -8 for each in payloads)
+    held = next((tracker.pending_message_capacity for tracker in trackers if tracker.service_id == service_id), -1)
+    used = sum(_RECORD_HEADER + session_header.LENGTH + len(payload) + 7 & -8 for payload in payloads)
     is_used = held % 8 == 0 and (held >= used if payloads else held == 0)
     return held if is_used else _PENDING_CAPACITY
 

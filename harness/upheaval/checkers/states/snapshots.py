@@ -103,7 +103,7 @@ def check_snapshots(run: RunFolder, manifest: Manifest, log_member: int, log_end
         else:
             replayed_alone = NotApplicable(Promise.SNAPSHOT_IS_REPLAY, _NO_SNAPSHOT)
         return [NotApplicable(Promise.STATES_AGREE, _NO_SNAPSHOT), replayed_alone]
-    log = [LoggedMessage(*each) for each in RecordedLog(run.member(log_member)).messages()]
+    log = [LoggedMessage(*message) for message in RecordedLog(run.member(log_member)).messages()]
     expected = {state.position: state for state in expected_states(manifest.service, log)} if can_run else {}
     agree = _states_agree(found, expected, log, manifest.service, own, Payloads.of(run))
     asked = {place.position: place for place in snapshot_fields.places(log)}
@@ -131,7 +131,7 @@ class _Own:
     @cached_property
     def replay(self) -> OwnReplay:
         """The replay of the whole log."""
-        states = [each for each in self.services if each.service_id == REPLAYED_SERVICE]
+        states = [service for service in self.services if service.service_id == REPLAYED_SERVICE]
         return replay_own(self.run, self.manifest, self.log_member, self.log_end, states)
 
     def explained(self, finding: Finding, *, of_requests: bool = False) -> Finding:
@@ -139,11 +139,11 @@ class _Own:
         assert finding.position is not None
         if of_requests:
             return replace(finding, explanation=explain(self.replay, finding.position, compares_requests=True))
-        states = [each for each in self.services if each.service_id == REPLAYED_SERVICE]
+        states = [service for service in self.services if service.service_id == REPLAYED_SERVICE]
         recorded = [
-            RecordedState(each.owner, each.member_id, self.replay.form(each.hash), each.state)
-            for each in states
-            if each.position == finding.position
+            RecordedState(state.owner, state.member_id, self.replay.form(state.hash), state.state)
+            for state in states
+            if state.position == finding.position
         ]
         snapshots = {each.position for each in states}
         return replace(finding, explanation=explain(self.replay, finding.position, recorded, snapshots))
@@ -283,7 +283,7 @@ def _compared(group: Sequence[ServiceSnapshot], payloads: Payloads) -> str:
 
 
 def _members(owners: Iterable[ServiceSnapshot | ModuleSnapshot]) -> tuple[int, ...]:
-    return tuple(each.member_id for each in owners if each.member_id >= 0)
+    return tuple(owner.member_id for owner in owners if owner.member_id >= 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,7 +315,7 @@ def _equal_replay(found: Snapshots, given: _Given) -> Finding:
             )
     if found.unreadable:
         return Finding(Promise.SNAPSHOT_IS_REPLAY, Verdict.UNKNOWN, f"a snapshot cannot be read: {found.unreadable}")
-    whole = [each for each in found.services if given.expected and each.service_id == REPLAYED_SERVICE]
+    whole = [service for service in found.services if given.expected and service.service_id == REPLAYED_SERVICE]
     how = "sessions, terms, timers, messages and states" if whole else "sessions and terms"
     others = len(found.services) - len(whole) if whole else 0
     count = len(found.services) + len(found.modules) - others

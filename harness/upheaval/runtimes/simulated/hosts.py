@@ -150,7 +150,8 @@ class SimulatedHosts:
     def disk_work(self, member_id: int) -> DiskWork:
         """The counts of the disk."""
         disk = self._disk(member_id)
-        return DiskWork(disk.changes, disk.unfinished, disk.refused, disk.grown, tuple(disk.syncs), disk.power_losses)
+        syncs = tuple(disk.syncs)
+        return DiskWork(disk.changes, disk.unfinished, disk.refused, disk.grown, syncs, syncs, disk.power_losses)
 
     def has_room(self, member_id: int) -> bool:
         """Uses the check that the member's writes meet."""

@@ -8,6 +8,7 @@ unless a message of the service was lost or came twice.
 
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final
 
 from upheaval_node.derivable import mypyc_attr
@@ -35,6 +36,8 @@ ACCOUNT_KIND: Final = 5
 FLIGHT_KIND: Final = 6
 
 _LONG: Final = struct.Struct("<q")
+_SHOWN: Final = 40
+"""How many characters of a wrong id an error shows."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -72,13 +75,14 @@ class Ledger(OperationService):
         """Take the second step of a transfer, a message that this service offered. The cluster must deliver it exactly
         once.
 
-        Messages that are not such a step come from other services of the member and are ignored.
+        Messages that are not such a step, or name no account, come from other services of the member and are ignored.
         """
         try:
             request = decode_request(payload)
         except DecodeError:
             return
-        if request.operation != Operation.CREDIT:
+        is_credit = request.operation == Operation.CREDIT and len(request.value or b"") == _LONG.size
+        if not is_credit or request.key not in self.accounts:
             return
         self.accounts[request.key] += _long(request)
         self.in_flight.pop(request.operation_id, None)
@@ -126,7 +130,7 @@ class Ledger(OperationService):
         if record.kind == ACCOUNT_KIND:
             self.accounts[record.key] = number
         else:
-            self.in_flight[int(record.key)] = number
+            self.in_flight[_transfer_id(record.key)] = number
 
 
 def _long(request: Request) -> int:
@@ -135,6 +139,15 @@ def _long(request: Request) -> int:
         raise OperationError(f"the value has {len(value)} bytes instead of {_LONG.size}")
     number: int = _LONG.unpack(value)[0]
     return number
+
+
+def _transfer_id(key: str) -> int:
+    """The transfer that a record is of. Raises `DecodeError` for a key that `Ledger.records` does not write."""
+    with suppress(ValueError):
+        transfer_id = int(key)
+        if str(transfer_id) == key:
+            return transfer_id
+    raise DecodeError(f"record of a transfer in flight with the id {key[:_SHOWN]!r}")
 
 
 def _name(value: bytes | None) -> str:

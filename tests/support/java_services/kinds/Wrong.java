@@ -171,4 +171,44 @@ public final class Wrong {
             last = text;
         }
     }
+
+    /** It answers with the balance from before the change. */
+    public static final class AnswersEarly extends Accounts {
+        private Runnable change = () -> {
+        };
+
+        @Override
+        protected void add(final String name, final long amount) {
+            change = () -> super.add(name, amount);
+        }
+
+        @Override
+        protected void respond(final ClientSession session, final String text) {
+            super.respond(session, text);
+            apply();
+        }
+
+        @Override
+        public void onTimerEvent(final long correlationId, final long timestamp) {
+            super.onTimerEvent(correlationId, timestamp);
+            apply();
+        }
+
+        private void apply() {
+            change.run();
+            change = () -> {
+            };
+        }
+    }
+
+    /** It has counted a request when it finds that it cannot add. */
+    public static final class Raises extends Accounts {
+        @Override
+        protected void add(final String name, final long amount) {
+            if (count % 3 == 0) {
+                throw new IllegalStateException("no account " + name);
+            }
+            super.add(name, amount);
+        }
+    }
 }

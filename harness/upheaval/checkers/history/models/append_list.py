@@ -51,7 +51,7 @@ class AppendList:
 
     def unexplained(self, first: State, operations: Sequence[Operation]) -> Operation | None:
         """The first read with more copies of a value than had been appended."""
-        appended = [(frozen(each.value), each) for each in operations if each.f is Function.APPEND]
+        appended = [(frozen(operation.value), operation) for operation in operations if operation.f is Function.APPEND]
         origins = Origins(cast(tuple[Frozen, ...], first), appended)
         for each in answered_of(operations):
             if each.f is Function.LIST:

@@ -41,7 +41,7 @@ class FifoQueue:
 
     def unexplained(self, first: State, operations: Sequence[Operation]) -> Operation | None:
         """The first dequeue of an element that had not been enqueued often enough."""
-        enqueued = [(frozen(each.value), each) for each in operations if each.f is Function.ENQUEUE]
+        enqueued = [(frozen(operation.value), operation) for operation in operations if operation.f is Function.ENQUEUE]
         origins = Origins(cast(tuple[Frozen, ...], first), enqueued)
         counts: Counter[Frozen] = Counter()
         for each in answered_of(operations):

@@ -42,7 +42,7 @@ class GrowSet:
 
     def unexplained(self, first: State, operations: Sequence[Operation]) -> Operation | None:
         """The first read with an element that had not been added, or with duplicates."""
-        added = [(frozen(each.value), each) for each in operations if each.f is Function.ADD]
+        added = [(frozen(operation.value), operation) for operation in operations if operation.f is Function.ADD]
         origins = Origins(cast(frozenset[Frozen], first), added)
         for each in answered_of(operations):
             if each.f is Function.READ:

@@ -17,7 +17,7 @@ def completion_of(operation: Operation) -> int:
 
 def answered_of(operations: Iterable[Operation]) -> list[Operation]:
     """The answered operations, in the order of their completion."""
-    return sorted((each for each in operations if each.outcome is Outcome.OK), key=completion_of)
+    return sorted((operation for operation in operations if operation.outcome is Outcome.OK), key=completion_of)
 
 
 class Origins:

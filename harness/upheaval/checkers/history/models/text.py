@@ -70,11 +70,11 @@ class _Pieces:
     def __init__(self, first: str, operations: Sequence[Operation]) -> None:
         self._put = {first: -1}
         self._appended: dict[str, int] = {}
-        for each in sorted(operations, key=lambda one: one.invoke_ns):
-            if each.f is Function.WRITE:
-                self._put.setdefault(str(each.value), each.invoke_ns)
-            elif each.f is Function.APPEND and each.value:
-                self._appended.setdefault(str(each.value), each.invoke_ns)
+        for operation in sorted(operations, key=lambda one: one.invoke_ns):
+            if operation.f is Function.WRITE:
+                self._put.setdefault(str(operation.value), operation.invoke_ns)
+            elif operation.f is Function.APPEND and operation.value:
+                self._appended.setdefault(str(operation.value), operation.invoke_ns)
         self._lengths = sorted({len(piece) for piece in self._appended})
         self._moments: dict[str, int | None] = {}
 
@@ -96,5 +96,5 @@ class _Pieces:
                 before = self._moments[each]
                 if before is not None:
                     moments.append(max(before, self._appended[last[len(each) :]]))
-            self._moments[last] = min((each for each in moments if each is not None), default=None)
+            self._moments[last] = min((moment for moment in moments if moment is not None), default=None)
         return self._moments[text]

@@ -10,6 +10,7 @@ import java.lang.reflect.Proxy;
 import java.net.InetAddress;
 import java.util.Map;
 import java.util.Objects;
+import org.agrona.LangUtil;
 
 /**
  * What this member dials for an endpoint of another: the address of a proxy where it is given one, the endpoint itself
@@ -53,8 +54,8 @@ final class Names implements NameResolver {
 
     private static Object resolverOf(final MediaDriver.Context driver) {
         try {
-            return MediaDriver.Context.class.getMethod("nameResolver").invoke(driver);
-        } catch (final ReflectiveOperationException error) {
+            return invoke(MediaDriver.Context.class.getMethod("nameResolver"), driver);
+        } catch (final NoSuchMethodException error) {
             throw new IllegalStateException(error);
         }
     }
@@ -63,20 +64,24 @@ final class Names implements NameResolver {
     private Object as(final Class<?> wanted) {
         final InvocationHandler handler = (proxy, method, arguments) -> {
             if (wanted.isInstance(others) && !method.getDeclaringClass().isInstance(this)) {
-                return method.invoke(others, arguments);
+                return invoke(method, others, arguments);
             }
             if (method.isDefault() && !method.getDeclaringClass().isInstance(this)) {
                 return InvocationHandler.invokeDefault(proxy, method, arguments);
             }
-            return method.getDeclaringClass().isInstance(this) ? method.invoke(this, arguments) : null;
+            return method.getDeclaringClass().isInstance(this) ? invoke(method, this, arguments) : null;
         };
         return Proxy.newProxyInstance(wanted.getClassLoader(), new Class<?>[] {wanted}, handler);
     }
 
-    private static void invoke(final Method method, final Object target, final Object argument) {
+    /** What the method throws comes out as it is: a resolver is the user's, and so are its exceptions. */
+    private static Object invoke(final Method method, final Object target, final Object... arguments) {
         try {
-            method.invoke(target, argument);
-        } catch (final IllegalAccessException | InvocationTargetException error) {
+            return method.invoke(target, arguments);
+        } catch (final InvocationTargetException error) {
+            LangUtil.rethrowUnchecked(error.getCause());
+            throw new IllegalStateException(error);
+        } catch (final IllegalAccessException error) {
             throw new IllegalStateException(error);
         }
     }

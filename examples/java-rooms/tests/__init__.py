@@ -1,0 +1,1 @@
+"""The hotel, tested on a cluster."""

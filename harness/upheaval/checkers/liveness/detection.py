@@ -1,0 +1,90 @@
+"""When a member should have missed its leader, or a leader its quorum, and did not: the silences that it sat through.
+
+A member judges others by its own clock and by the messages that reached it, so its trace alone decides. Links may fail:
+that is what it has to notice. While its module is not active it does not look. This module knows no faults.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from upheaval.records import Json, TraceEvent
+from upheaval_node.trace_kinds import TraceKind
+
+_LEADER_SAYS: Final = frozenset({"CommitPosition", "NewLeadershipTerm"})
+_FOLLOWER_SAYS: Final = "AppendPosition"
+
+
+@dataclass(frozen=True, slots=True)
+class Lapse:
+    """A silence in which a member stayed in its term, and the trace line that ends it."""
+
+    member_id: int
+    is_leader: bool
+    begin_ns: int
+    end_ns: int
+    line: int
+
+
+@dataclass(slots=True)
+class Contact:
+    """The trace of one member. `needed` is the number of followers that make a quorum with their leader.
+
+    Silences longer than `allowed_ns` are lapses.
+    """
+
+    member_id: int
+    needed: int
+    allowed_ns: int
+    lapses: list[Lapse] = field(default_factory=list)
+    stalls: list[tuple[int, int]] = field(default_factory=list)
+    """The stalls of its loop: begin and end."""
+    _since_ns: int | None = None
+    """Since when it is in a term with an active module; None for not."""
+    _is_in_term: bool = False
+    _is_active: bool = True
+    _leads: bool = False
+    _heard_ns: dict[Json, int] = field(default_factory=dict)
+    """When it last heard from each other member of the term."""
+
+    def add(self, event: TraceEvent) -> None:
+        """Take the next trace line."""
+        match event.event:
+            case TraceKind.PROCESS_START:
+                self._is_in_term, self._is_active, self._since_ns = False, True, None
+            case TraceKind.LEADERSHIP_TERM if event.fields.get("source") == "election":
+                self._is_in_term, self._leads = True, event.fields.get("leader_member_id") == self.member_id
+                self._begin(event.ns)
+            case TraceKind.ELECTION_STATE if event.fields.get("state") == "CLOSED":
+                pass
+            case TraceKind.ELECTION_STATE | TraceKind.CLUSTER_END | TraceKind.PROCESS_END:
+                self._look(event)
+                self._is_in_term, self._since_ns = False, None
+            case TraceKind.MODULE_STATE:
+                self._look(event)
+                self._is_active = event.fields.get("new") == "ACTIVE"
+                self._begin(event.ns)
+            case TraceKind.RECEIVE if self._is_other(event):
+                self._look(event)
+                who = "follower_member_id" if self._leads else "leader_member_id"
+                self._heard_ns[event.fields.get(who)] = event.ns
+            case TraceKind.LOOP_STALL:
+                stall_ns = event.fields.get("stall_ns")
+                self.stalls.append((event.ns - (stall_ns if isinstance(stall_ns, int) else 0), event.ns))
+
+    def _begin(self, ns: int) -> None:
+        self._since_ns = ns if self._is_in_term and self._is_active else None
+        self._heard_ns.clear()
+
+    def _is_other(self, event: TraceEvent) -> bool:
+        """Whether it shows that the leader, or a follower of this leader, is there. Terms do not count here."""
+        message = event.fields.get("message")
+        return message == _FOLLOWER_SAYS if self._leads else message in _LEADER_SAYS
+
+    def _look(self, event: TraceEvent) -> None:
+        if self._since_ns is None:
+            return
+        needed = self.needed if self._leads else 1
+        heard_ns = sorted(self._heard_ns.values(), reverse=True)
+        begin_ns = heard_ns[needed - 1] if len(heard_ns) >= needed else self._since_ns
+        if event.ns - begin_ns > self.allowed_ns:
+            self.lapses.append(Lapse(self.member_id, self._leads, begin_ns, event.ns, event.line))

@@ -1,0 +1,65 @@
+"""What a backup must name: the terms in its log, and the snapshots that the members have at the same positions.
+
+Each rule raises `Broken` for the first name that is missing or wrong. This module compares names, and no contents.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from upheaval.checkers.evidence.recordings import SnapshotRecord, snapshot_records, term_entries
+from upheaval.checkers.evidence.trace_facts import TraceFacts
+from upheaval.checkers.evidence.troubles import MARGIN_NS
+from upheaval.checkers.verdict import Broken, Verdict
+from upheaval.records import MemberFolder
+from upheaval_node.trace_kinds import TraceKind
+from upheaval_node.types import MS
+
+
+def require_terms(files: MemberFolder, terms: Iterable[int]) -> None:
+    """Each of these terms of its log is in its recording log: a term is named before its log is written."""
+    named = {term for term, _, _ in term_entries(files.recording_log)}
+    for term in terms:
+        if term not in named:
+            detail = f"{files.name}/cluster/recording.log does not have term {term}, which begins in its log"
+            raise Broken(Verdict.INVALID, detail)
+
+
+def require_known(files: MemberFolder, of_members: Mapping[int, Sequence[SnapshotRecord]]) -> None:
+    """Each of its snapshots is at the position of a member's snapshot. `of_members` has all that ever took one."""
+    known = {record.place for records in of_members.values() for record in records}
+    for record in snapshot_records(files.recording_log):
+        if record.place not in known:
+            detail = (
+                f"{files.name}/cluster/recording.log has a snapshot of service {record.service_id} at position "
+                f"{record.position}, where no member has one"
+            )
+            raise Broken(Verdict.INVALID, detail, position=record.position)
+
+
+def first_snapshot(records: Sequence[SnapshotRecord], facts: TraceFacts) -> tuple[int, int] | None:
+    """When a member certainly had its first snapshot, and its position; None if that is not known.
+
+    A module leaves the state SNAPSHOT for ACTIVE when it has the snapshot, or when that failed.
+    """
+    own = [record for record in records if not record.is_of_standby]
+    moves = [move.ns for move in facts.module_moves if (move.old, move.new) == ("SNAPSHOT", "ACTIVE")]
+    has_failed = any("snapshot" in error.kind for error in facts.errors)
+    if not own or not moves or has_failed or not all(record.is_valid for record in own):
+        return None
+    return moves[0], min(record.position for record in own)
+
+
+def require_offered(files: MemberFolder, first: Mapping[int, tuple[int, int]]) -> None:
+    """No member that had a snapshot offered none. `first` has the time and the position of each member's first one."""
+    for event in files.read_trace() if first and files.trace.exists() else ():
+        member_id = event.fields.get("member_id")
+        if event.event != TraceKind.BACKUP_RESPONSE or event.fields.get("snapshots") != 0:
+            continue
+        if type(member_id) is not int or member_id not in first:
+            continue
+        ns, position = first[member_id]
+        if ns + MARGIN_NS < event.ns:
+            detail = (
+                f"{files.name} was offered no snapshot at {event.ns // MS} ms ({files.name}/trace.jsonl:{event.line}) "
+                f"by member {member_id}, which had one at position {position}"
+            )
+            raise Broken(Verdict.INVALID, detail, members=(member_id,), position=position)

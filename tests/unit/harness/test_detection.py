@@ -1,0 +1,138 @@
+"""A member notices the silence of its leader, or of its followers, in time: by its trace alone, except for faults."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from upheaval.checkers.evidence.troubles import MARGIN_NS, timeouts_of
+from upheaval.checkers.liveness.bounds import check_bounds
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.verdict import Finding, Verdict
+from upheaval.records import Manifest, RunFolder
+from upheaval_chaos.record import FaultRecord
+from upheaval_node.trace_kinds import ElectionCause, TraceKind
+from upheaval_node.types import MS, S
+
+TERM = 3
+MANIFEST = Manifest("run-1", "process", 3, "test", 1)
+ALLOWED_S = (timeouts_of(MANIFEST).leader_heartbeat_ns + MARGIN_NS) / S
+BEGIN_S = 1.0
+LATE_S = BEGIN_S + ALLOWED_S + 0.5
+IN_TIME_S = BEGIN_S + ALLOWED_S - 0.1
+
+
+def line(second: float, event: str, **fields: object) -> str:
+    return json.dumps({"ts": int(second * S), "epoch_ms": int(second * 1000), "event": event, **fields}) + "\n"
+
+
+def elected(leader: int) -> str:
+    fields = {"leadership_term_id": TERM, "leader_member_id": leader}
+    return (
+        line(0, TraceKind.PROCESS_START, component="node")
+        + line(BEGIN_S, TraceKind.LEADERSHIP_TERM, source="election", **fields)
+        + line(BEGIN_S, TraceKind.ELECTION_STATE, state="CLOSED", **fields)
+    )
+
+
+def append_position(second: float, follower: int, term: int = TERM) -> str:
+    fields = {"message": "AppendPosition", "leadership_term_id": term, "follower_member_id": follower}
+    return line(second, TraceKind.RECEIVE, **fields)
+
+
+def commit_position(second: float) -> str:
+    fields = {"message": "CommitPosition", "leadership_term_id": TERM, "leader_member_id": 0}
+    return line(second, TraceKind.RECEIVE, **fields)
+
+
+def gives_up(second: float, cause: ElectionCause) -> str:
+    return line(second, TraceKind.ELECTION_STATE, state="INIT", reason=cause, leadership_term_id=TERM)
+
+
+def leads_until(second: float) -> str:
+    """A leader that sends its heartbeats, and gives up its followers then."""
+    sent = {"message": "CommitPosition", "leadership_term_id": TERM, "leader_member_id": 0}
+    beats = "".join(line(BEGIN_S + n / 2, TraceKind.SEND, **sent) for n in range(int(2 * (second - BEGIN_S)) + 1))
+    return beats + gives_up(second, ElectionCause.FOLLOWERS_SILENT)
+
+
+def run_with(path: Path, leader: str, follower: str, *faults: FaultRecord) -> RunFolder:
+    """Member 0 was elected, and member 1 follows it. Member 2 has no trace."""
+    run = RunFolder(path)
+    run.create(MANIFEST)
+    for member_id, lines in enumerate((leader, follower)):
+        run.member(member_id).path.mkdir()
+        run.member(member_id).trace.write_text(elected(0) + lines)
+    for fault in faults:
+        run.add_fault(fault)
+    return run
+
+
+def judged(run: RunFolder) -> Finding:
+    (result,) = check_bounds(run, MANIFEST)
+    assert isinstance(result, Finding)
+    assert result.promise is Promise.BOUNDS_KEPT
+    return result
+
+
+FOLLOWER_LATE = gives_up(LATE_S, ElectionCause.LEADER_SILENT)
+FOLLOWER_IN_TIME = gives_up(IN_TIME_S, ElectionCause.LEADER_SILENT)
+
+
+def cut_off(what: str, *members: int) -> FaultRecord:
+    return FaultRecord(what, "links", S, S, int(LATE_S * S), int(LATE_S * S), members=members)
+
+
+def test_members_that_give_up_in_time_are_good(tmp_path: Path) -> None:
+    run = run_with(tmp_path, leads_until(IN_TIME_S), FOLLOWER_IN_TIME)
+    assert judged(run).verdict is Verdict.VALID
+
+
+@pytest.mark.parametrize(
+    "faults", [(), (cut_off("blackhole", 0, 1),), (cut_off("kill", 2),)], ids=["none", "cut", "kill"]
+)
+def test_a_follower_that_waits_for_too_long_is_found(tmp_path: Path, faults: tuple[FaultRecord, ...]) -> None:
+    run = run_with(tmp_path, leads_until(IN_TIME_S), FOLLOWER_LATE, *faults)
+    found = judged(run)
+    assert (found.verdict, found.members, found.late_ms) == (Verdict.INVALID, (1,), 500)
+    assert "member 1 stayed a follower for 2500 ms without a word of its leader" in found.detail
+
+
+def test_a_follower_that_hears_its_leader_again_is_found_too(tmp_path: Path) -> None:
+    run = run_with(tmp_path, leads_until(IN_TIME_S), commit_position(LATE_S))
+    assert judged(run).members == (1,)
+
+
+def test_a_leader_that_stays_without_a_quorum_is_found(tmp_path: Path) -> None:
+    found = judged(run_with(tmp_path, leads_until(LATE_S), FOLLOWER_IN_TIME))
+    assert (found.verdict, found.members) == (Verdict.INVALID, (0,))
+    assert "member 0 stayed a leader for 2500 ms without a word of a quorum" in found.detail
+
+
+@pytest.mark.parametrize("term", [TERM, TERM - 1])
+def test_any_follower_makes_a_quorum_of_three(tmp_path: Path, term: int) -> None:
+    """Of whatever term: a follower that catches up names the one that it has reached."""
+    leader = append_position(2, 2, term) + gives_up(LATE_S, ElectionCause.FOLLOWERS_SILENT)
+    run = run_with(tmp_path, leader, FOLLOWER_IN_TIME)
+    assert judged(run).verdict is Verdict.VALID
+
+
+@pytest.mark.parametrize("fault", [cut_off("pause", 1), cut_off("disk-full", 1), cut_off("kill")], ids=lambda f: f.what)
+def test_a_member_with_a_fault_of_its_own_may_be_late(tmp_path: Path, fault: FaultRecord) -> None:
+    run = run_with(tmp_path, leads_until(IN_TIME_S), FOLLOWER_LATE, fault)
+    assert judged(run).verdict is Verdict.VALID
+
+
+def test_a_module_that_is_not_active_does_not_look(tmp_path: Path) -> None:
+    snapshot = line(2, TraceKind.MODULE_STATE, old="ACTIVE", new="SNAPSHOT")
+    active = line(3, TraceKind.MODULE_STATE, old="SNAPSHOT", new="ACTIVE")
+    run = run_with(tmp_path, snapshot + active + gives_up(LATE_S, ElectionCause.FOLLOWERS_SILENT), FOLLOWER_IN_TIME)
+    assert judged(run).verdict is Verdict.VALID
+
+
+@pytest.mark.parametrize(("stall_ms", "verdict"), [(200, Verdict.INVALID), (300, Verdict.VALID)])
+def test_stalls_of_the_member_explain_it(tmp_path: Path, stall_ms: int, verdict: Verdict) -> None:
+    """Two of them, of a silence that is 500 ms too long."""
+    stalls = "".join(line(second, TraceKind.LOOP_STALL, stall_ns=stall_ms * MS) for second in (2, 3))
+    run = run_with(tmp_path, leads_until(IN_TIME_S), stalls + FOLLOWER_LATE)
+    assert judged(run).verdict is verdict
