@@ -20,7 +20,7 @@ EARLY_MS: Final = 40
 LATE_MS: Final = 5_000
 
 
-@AREA.bug("timers-kept", "snapshot-is-replay", is_rare=True)
+@AREA.bug("timers-kept", "snapshot-is-replay")
 def every_seventh_timer_lost(module: ConsensusModule) -> None:
     """The consensus module forgets each seventh timer that a service asks for."""
     request = module._state.timers.request
