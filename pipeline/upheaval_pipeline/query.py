@@ -7,6 +7,7 @@ from typing import Final
 from upheaval.errors import UsageError
 from upheaval_pipeline.arrow_schema import arrow_schema
 from upheaval_pipeline.engine import Answer, Engine
+from upheaval_pipeline.known_bug_rows import KNOWN_BUGS_COLUMNS, known_bug_rows
 from upheaval_pipeline.lake import Lake
 from upheaval_pipeline.tables import LAKE_SCHEMAS, REJECT, REJECTS, ROWS, SEEDS, VERDICTS
 from upheaval_pipeline.views import VIEWS
@@ -85,6 +86,7 @@ def add_views(engine: Engine, asked: Asked = _DEFAULT) -> None:
     """The views, over tables that the engine has."""
     engine.add_rows("slo", "objective double", [(asked.objective,)])
     engine.add_rows("compared", "label string, base_value string, value string", asked.compared)
+    engine.add_rows("known_bugs", KNOWN_BUGS_COLUMNS, known_bug_rows())
     for view in VIEWS:
         engine.add_view(view.name, view.sql)
 

@@ -3,7 +3,8 @@
 Whatever came from the lake is escaped.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -11,7 +12,7 @@ from upheaval.cli.report import FILE_NAME
 from upheaval.report.document import LIBRARY, document, environment, shipped
 from upheaval_pipeline.engine import Answer
 from upheaval_pipeline.query import shown
-from upheaval_pipeline.questions import Bars, Heat, Question, Spans, Stacks
+from upheaval_pipeline.questions import UNITS, Bars, Heat, Question, Spans, Stacks
 
 SCRIPTS: Final = (LIBRARY, shipped("drawing.js", "lanes.js"))
 """What runs in the page: uPlot, and our own."""
@@ -22,6 +23,14 @@ _ROWS_OPEN: Final = 12
 _FOLDERS: Final = ("folder", "folders")
 """The columns that name run folders."""
 _Row = Mapping[str, Any]
+
+
+class _Plot(NamedTuple):
+    """What the scripts draw in the element of that id, and its caption."""
+
+    id: str
+    caption: str
+    drawn: Mapping[str, Any]
 
 
 class _HeatTable(NamedTuple):
@@ -53,17 +62,18 @@ _TEMPLATES: Final = environment(
 
 def page(lake: str, summary: Answer, answers: Sequence[tuple[Question, Answer]]) -> str:
     """The whole document; `summary` is the answer to `SUMMARY`."""
-    plots, shown_answers = {}, []
+    drawn: dict[str, Mapping[str, Any]] = {}
+    shown_answers = []
     for question, answer in answers:
         rows = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
         heat = _heat(question.plot, rows) if isinstance(question.plot, Heat) and rows else None
-        if not isinstance(question.plot, Heat) and rows:
-            plots[question.name] = _drawn(question.plot, rows[:LANES_MAX])
-        shown_answers.append((question, answer, rows, heat))
+        plots = list(_plots(question, rows))
+        drawn |= {plot.id: plot.drawn for plot in plots}
+        shown_answers.append((question, answer, rows, heat, plots))
     return document(
         _TEMPLATES,
         "questions.html",
-        plots,
+        drawn,
         SCRIPTS,
         lake=lake,
         about=_about(summary),
@@ -79,6 +89,23 @@ def _about(summary: Answer) -> str:
     days = " to ".join(dict.fromkeys(str(day)[:10] for day in (first, last) if day))
     parts = (f"{runs} {'run' if runs == 1 else 'runs'}", days, f"upheaval {shown(versions)}" if versions else "")
     return " · ".join(filter(None, parts))
+
+
+def _plots(question: Question, rows: Sequence[_Row]) -> Iterator[_Plot]:
+    """Of the rows of an answer: none of a heat table, and several where they have different units."""
+    plot = question.plot
+    if isinstance(plot, Heat) or not rows:
+        return
+    if not isinstance(plot, Bars) or not plot.by:
+        yield _Plot(question.name, "", _drawn(plot, rows[:LANES_MAX]))
+        return
+    groups: dict[str, list[_Row]] = {}
+    for row in rows:
+        groups.setdefault(str(row[plot.by]), []).append(row)
+    for number, (what, some) in enumerate(groups.items(), start=1):
+        unit = UNITS[what]
+        drawn = _drawn(replace(plot, unit=unit), some[:LANES_MAX])
+        yield _Plot(f"{question.name}-{number}", what.removesuffix(f", {unit}"), drawn)
 
 
 def _drawn(plot: Bars | Spans | Stacks, rows: Sequence[_Row]) -> dict[str, Any]:

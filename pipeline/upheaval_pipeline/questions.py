@@ -22,13 +22,17 @@ from upheaval_pipeline.views import (
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """A bar for each row, named by what `labels` hold; `low` and `high` are the ends of an interval around it."""
+    """A bar for each row, named by what `labels` hold; `low` and `high` are the ends of an interval around it.
+
+    With `by`, each value of that column has a plot of its own, with its unit in `UNITS`.
+    """
 
     labels: tuple[str, ...]
     value: str
     unit: str
     low: str = ""
     high: str = ""
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,8 @@ class Question:
 
 
 MS, SHARE, RATE = "ms", "share", "bytes a second"
+UNITS: Final = {NOT_VALID: SHARE, LATENCY: MS, FAILOVER: MS}
+"""Of what is compared between runs."""
 _OF: Final = ("system", "version", "runtime")
 """Times are compared between runs of the same system in the same version on the same runtime."""
 _NO_VERDICT: Final = "the lake has no runs: `upheaval ingest` judges those that it is given"
@@ -164,12 +170,12 @@ QUESTIONS: Final = (
         f"""SELECT concat(base_system, ' ', base_version, ' to ', system, ' ', version) AS change, what,
         coalesce(scenario, 'no scenario') AS scenario, runtime, base_system, base_version, system, version, base_runs,
         runs, base_level, level, difference, lowest, highest,
-        CASE WHEN base_system <> system THEN 'another system' WHEN {is_worse("")} THEN 'worse'
+        CASE WHEN NOT is_same_system THEN 'another system' WHEN {is_worse("")} THEN 'worse'
             WHEN highest < 0 THEN 'better' ELSE 'not shown' END AS outcome
-        FROM regressions WHERE base_system = system OR difference > 0 OR (difference = 0 AND base_system < system)
+        FROM regressions WHERE is_same_system OR difference > 0 OR (difference = 0 AND base_system < system)
         ORDER BY outcome = 'worse' DESC, what = '{NOT_VALID}' DESC, what, lowest DESC, difference DESC, change,
         scenario, runtime""",
-        Bars(("change", "what", "scenario", "runtime", "outcome"), "difference", "rate or ms", "lowest", "highest"),
+        Bars(("change", "scenario", "runtime", "outcome"), "difference", "", "lowest", "highest", "what"),
         "no scenario or campaign that was judged on two systems or versions",
         alarm=lambda row: row["outcome"] == "worse",
     ),
@@ -181,7 +187,7 @@ QUESTIONS: Final = (
         runs, base_level, level, difference, lowest, highest,
         CASE WHEN base_level > 0 THEN level / base_level END AS ratio
         FROM changes ORDER BY label <> 'commit', what, lowest DESC, value""",
-        Bars(("what", "label", "value", "scenario"), "difference", "rate or ms", "lowest", "highest"),
+        Bars(("label", "value", "scenario"), "difference", "", "lowest", "highest", "what"),
         f"no label whose later values are worse than the earlier ones, with at least {SPLIT_MIN} runs on each side",
         alarm=lambda _: True,
     ),
@@ -208,7 +214,7 @@ QUESTIONS: Final = (
         FROM pairs AS p JOIN wanted AS w ON w.label = p.label AND w.base_value = p.base_value AND w.value = p.value
             AND w.scenario <=> p.scenario AND w.system = p.system AND w.runtime = p.runtime
         ORDER BY outcome = 'worse' DESC, p.what, p.lowest DESC, scenario""",
-        Bars(("what", "scenario", "value", "outcome"), "difference", "rate or ms", "lowest", "highest"),
+        Bars(("scenario", "value", "outcome"), "difference", "", "lowest", "highest", "what"),
         "no two values of a label with judged runs of the same scenario: see --between",
         alarm=lambda row: row["outcome"] == "worse",
     ),

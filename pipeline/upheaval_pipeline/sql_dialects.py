@@ -1,7 +1,7 @@
 """SQL as Spark reads it, for DuckDB: queries and views are written once.
 
 sqlglot translates. The repairs here are of what it leaves different: a percentile is interpolated between two values, a
-list of nothing is empty, and a filter is one condition.
+list of nothing is empty, a count of nothing is 0, and a filter is one condition.
 """
 
 from functools import cache
@@ -36,6 +36,9 @@ def _repaired(node: exp.Expression) -> exp.Expression:
     match node:
         case exp.Quantile():
             return exp.Anonymous(this="quantile_cont", expressions=[node.this, node.args["quantile"]])
+        case exp.CountIf() if not isinstance(node.parent, exp.Filter):
+            # DuckDB's own is null over a window without rows.
+            return exp.Filter(this=exp.Count(this=exp.Star()), expression=exp.Where(this=node.this.copy()))
         case exp.Filter(this=exp.ArrayAgg() | exp.ArrayUniqueAgg()):
             return _list_of(node.this, node.expression.this)
         case exp.ArrayAgg() | exp.ArrayUniqueAgg() if not isinstance(node.parent, exp.Filter | exp.Window):

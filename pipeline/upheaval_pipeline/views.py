@@ -93,12 +93,17 @@ def is_worse(prefix: str) -> str:
     return f"{lowest} > CASE WHEN {what} = '{NOT_VALID}' THEN 0D ELSE {base} * {SLOWER_MIN}D END"
 
 
-_NUMBERS_OF_VERSION: Final = ", ".join(
-    f"lpad(regexp_extract(split_part(version, '.', {part}), '^[0-9]*', 0), 9, '0')" for part in (1, 2, 3)
-)
-_PLACE_OF_VERSION: Final = f"""concat(CASE WHEN version RLIKE '^[0-9]+([.]|$)' THEN concat({_NUMBERS_OF_VERSION})
-            ELSE '' END, ' ', coalesce(first, ''), ' ', version)"""
-"""By which versions of a system follow each other: by their numbers, else by when their first run was made."""
+def _numbers(version: str) -> str:
+    """The first three numbers of a version in SQL, as a text that sorts like them; empty for other names."""
+    padded = ", ".join(
+        f"lpad(regexp_extract(split_part({version}, '.', {part}), '^[0-9]*', 0), 9, '0')" for part in (1, 2, 3)
+    )
+    return f"CASE WHEN {version} RLIKE '^[0-9]+([.]|$)' THEN concat({padded}) ELSE '' END"
+
+
+_FOLLOWS: Final = f"""concat({_numbers("split_part(system, ':', 2)")}, ' ', {_numbers("version")}, ' ',
+            coalesce(first, ''), ' ', system, ' ', version)"""
+"""By which versions of one system follow each other: by their numbers, else by when their first run was made."""
 _LOW, _HIGH = (_bound(sign, "not_valid", "runs") for sign in "-+")
 _DIFFERENCE: Final = """level - base_level AS difference,
         level - base_level - sqrt(pow(level - lowest, 2) + pow(base_highest - base_level, 2)) AS lowest,
@@ -486,13 +491,25 @@ VIEWS: Final = (
             UNION ALL SELECT what, scenario, system, value, runtime, first, runs, level,
                 {_level_bound("-", "")}, {_level_bound("+", "")}
             FROM trend WHERE label = 'version' AND what <> '{NOT_VALID}' AND runs >= {SPLIT_MIN}),
-        placed AS (SELECT *, {_PLACE_OF_VERSION} AS place FROM tries)
-        SELECT b.what, b.scenario, b.runtime, a.system AS base_system, a.version AS base_version, b.system, b.version,
+        placed AS (SELECT *, split_part(system, ':', 1) AS name, {_FOLLOWS} AS place FROM tries)
+        SELECT b.what, b.scenario, b.runtime, a.name = b.name AS is_same_system,
+        a.system AS base_system, a.version AS base_version, b.system, b.version,
         a.runs AS base_runs, b.runs, a.level AS base_level, b.level, b.level - a.level AS difference,
         b.level - a.level - sqrt(pow(b.level - b.lowest, 2) + pow(a.highest - a.level, 2)) AS lowest,
         b.level - a.level + sqrt(pow(b.highest - b.level, 2) + pow(a.level - a.lowest, 2)) AS highest
         FROM placed AS a JOIN placed AS b ON a.what = b.what AND a.scenario <=> b.scenario AND a.runtime = b.runtime
-            AND (a.system <> b.system OR a.place < b.place)""",
+            AND (a.name <> b.name OR a.place < b.place)""",
+    ),
+    View(
+        "track_record",
+        "a known bug of Aeron on a version that has it or has not: its scenario's runs, in how many the promise was"
+        " broken that finds it, and how many were valid",
+        """SELECT k.issue, k.version, k.has_it, k.promise, r.runtime, count(*) AS runs,
+        count_if(coalesce(v.verdict = 'invalid', false)) AS found, count_if(j.verdict = 'valid') AS valid
+        FROM known_bugs AS k JOIN ran AS r ON r.scenario = k.scenario AND r.system = concat('aeron:', k.version)
+        JOIN judged AS j ON j.run = r.run AND j.verdict <> 'unreadable'
+        LEFT JOIN verdicts AS v ON v.run = r.run AND v.promise = k.promise
+        GROUP BY k.issue, k.version, k.has_it, k.promise, r.runtime""",
     ),
     View(
         "preceded",

@@ -13,6 +13,7 @@ from support.lakes import asked, table_files
 from upheaval.cli.main import main
 from upheaval.errors import UsageError
 from upheaval_pipeline.arrow_schema import arrow_schema
+from upheaval_pipeline.duck import duck_engine
 from upheaval_pipeline.ingest import ingest
 from upheaval_pipeline.sql_dialects import as_duckdb
 from upheaval_pipeline.tables import PROTOCOL, STORED
@@ -125,3 +126,12 @@ def test_lists_of_nothing_are_empty_and_percentiles_lie_between_values() -> None
     assert duckdb.sql(as_duckdb("SELECT percentile(x, 0.5) FROM (SELECT explode(array(1, 2)) AS x)")).fetchall() == [
         (1.5,)
     ]
+
+
+def test_a_count_over_a_window_without_rows_is_0_as_on_spark() -> None:
+    before = "OVER (ORDER BY n ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
+    with duck_engine() as engine:
+        engine.add_rows("numbers", "n int", [(1,), (2,), (-3,)])
+        answer = engine.answer(f"SELECT n, count_if(n > 0) {before} AS earlier FROM numbers ORDER BY n", 9)
+        assert answer.rows == ((-3, 0), (1, 0), (2, 1))
+        assert engine.answer("SELECT count_if(n > 5) AS none, count_if(n > 1) AS one FROM numbers", 9).rows == ((0, 1),)

@@ -1,11 +1,15 @@
 """A change in the last 20 of 200 runs: what became worse is named, and nothing else. Without files, lakes and Spark."""
 
+import json
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 
 import pytest
 
-from support.run_rows import Rows, RunRows, alarms, answer_to, bad
+from support.run_rows import Rows, RunRows, alarms, answer_to, bad, engine_with
+from upheaval_pipeline.question_page import page
+from upheaval_pipeline.questions import QUESTIONS, SUMMARY
 
 SLOWDOWN_MS = 15
 LATENCY = "latency without faults, ms"
@@ -74,7 +78,35 @@ def test_an_older_version_that_is_run_later_is_the_base() -> None:
     assert {(row["base_version"], row["version"]) for row in rows} == {("1.9.0", "1.10.0")}
 
 
+def on_systems(before: str, after: str) -> Rows:
+    """The answer about runs of a slowdown, all with one version of Upheaval."""
+    made = runs(slower_ms=SLOWDOWN_MS, versions=("1.9.0", "1.9.0"))
+    return answer_to(
+        "regressions", [replace(run, system=after if number >= SINCE else before) for number, run in enumerate(made)]
+    )
+
+
+def test_versions_of_aeron_follow_each_other_and_other_systems_do_not() -> None:
+    (upgraded,) = alarms("regressions", on_systems("aeron:1.9.0", "aeron:1.51.0"))
+    assert (upgraded["base_system"], upgraded["system"]) == ("aeron:1.9.0", "aeron:1.51.0")
+    assert alarms("regressions", on_systems("aeron:1.51.0", "aeron:1.9.0")) == []
+    others = on_systems("aeron:1.51.0", "upheaval")
+    assert alarms("regressions", others) == []
+    assert {row["outcome"] for row in others} == {"another system"}
+
+
 def test_too_few_runs_of_a_version_say_nothing_of_times() -> None:
     made = runs(slower_ms=SLOWDOWN_MS)[: SINCE + 4]  # two of the slower scenario
     rows = answer_to("regressions", made)
     assert {row["what"] for row in rows} == {"not valid"}
+
+
+def test_the_page_has_a_plot_for_each_unit() -> None:
+    (question,) = (question for question in QUESTIONS if question.name == "regressions")
+    with engine_with(runs(slower_ms=SLOWDOWN_MS)) as engine:
+        summary, answer = (engine.answer(sql, 100) for sql in (SUMMARY, question.sql))
+    text = page("lake", summary, [(question, answer)])
+    plots = json.loads(text.partition('<script type="application/json" id="data">')[2].partition("</script>")[0])
+    assert {name: plot["unit"] for name, plot in plots.items()} == {"regressions-1": "ms", "regressions-2": "share"}
+    assert [len(plot["lanes"]) for plot in plots.values()] == [2, 2]
+    assert all(f'id="plot-{name}"' in text for name in plots)

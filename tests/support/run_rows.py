@@ -36,12 +36,13 @@ class RunRows:
     labels: Mapping[str, str] = field(default_factory=dict)
     runtime: str = "process"
     scenario: str | None = "bank"
+    system: str = "upheaval"
     version: str = "1"
     created: str = "2026-11-01"
 
     def rows(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Its rows by the names of their tables."""
-        manifest = json.dumps({"system": "upheaval", "version": self.version})
+        manifest = json.dumps({"system": self.system, "version": self.version})
         controls = [
             {"what": what, "begin_ns": begin * MS, "end_ns": end * MS, "leader": 0, "members": {}}
             for what, begin, end in self.controls

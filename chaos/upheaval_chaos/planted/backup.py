@@ -13,7 +13,7 @@ from upheaval_node.types import FRAME_ALIGNMENT, Now, Position
 AREA: Final = Area("backup")
 
 
-@AREA.bug("backed-up", is_rare=True)
+@AREA.bug("backed-up")
 def backup_a_frame_ahead(agent: BackupAgent) -> None:
     """A backup says that it has 32 bytes more of the log than it has."""
 
@@ -35,7 +35,7 @@ def backup_takes_no_snapshots(agent: BackupAgent) -> None:
     replace_method(agent, "_on_backup_response", hear_less)
 
 
-@AREA.bug("backed-up", is_rare=True)
+@AREA.bug("backed-up")
 def backup_names_no_later_terms(agent: BackupAgent) -> None:
     """A backup names the first term of its copy in its recording log, and none that follows."""
     name = agent._on_terms

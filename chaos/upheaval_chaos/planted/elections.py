@@ -132,7 +132,7 @@ def leader_ignores_lost_quorum(module: ConsensusModule) -> None:
     replace_method(module.membership, "has_active_quorum", lambda now: True)  # noqa: ARG005
 
 
-@AREA.bug("bounds-kept", "leader-found", is_rare=True)
+@AREA.bug("bounds-kept", "leader-found")
 def leader_missed_ten_times_too_late(module: ConsensusModule) -> None:
     """A follower waits for ten heartbeat time-outs before it gives up its leader."""
     heard = module._leader.heard

@@ -18,7 +18,7 @@ from upheaval_node.types import Now, Position
 AREA: Final = Area("snapshots")
 
 
-@AREA.bug("snapshot-is-replay", is_rare=True)
+@AREA.bug("snapshot-is-replay")
 def snapshot_misses_a_session(module: ConsensusModule) -> None:
     """The session that was opened last is not in the module's snapshot."""
     change_snapshots(module._state, lambda snapshot: replace(snapshot, sessions=snapshot.sessions[:-1]))
@@ -53,7 +53,7 @@ def sessions_lost_over_a_restart(module: ConsensusModule) -> None:
     replace_method(module._state, "load", load_without_sessions)
 
 
-@AREA.bug("snapshot-is-replay", is_rare=True)
+@AREA.bug("snapshot-is-replay")
 def service_snapshot_misses_a_session(container: ServiceContainer) -> None:
     """The session that was opened last is not in the snapshot of a service."""
     _change_service_snapshots(container, lambda snapshot: replace(snapshot, sessions=snapshot.sessions[:-1]))

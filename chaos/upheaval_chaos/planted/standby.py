@@ -32,7 +32,7 @@ def standby_snapshot_not_written_down(module: ConsensusModule) -> None:
     replace_method(module._notices, "_write", lambda now, notice: None)  # noqa: ARG005
 
 
-@AREA.bug("snapshot-is-replay", "backed-up", is_rare=True)
+@AREA.bug("snapshot-is-replay", "backed-up")
 def standby_snapshot_misses_a_session(module: StandbyModule) -> None:
     """The session that was opened last is not in the snapshot of a standby."""
     change_snapshots(module._state, lambda snapshot: replace(snapshot, sessions=snapshot.sessions[:-1]))

@@ -13,7 +13,7 @@ from upheaval_node.types import FRAME_ALIGNMENT, Now, Position, TermId
 AREA: Final = Area("termination")
 
 
-@AREA.bug("ends-at-one-position", is_rare=True)
+@AREA.bug("ends-at-one-position")
 def end_without_acks(module: ConsensusModule) -> None:
     """A leader ends before its followers have acknowledged their end."""
     announce = module._termination.announce

@@ -20,7 +20,7 @@ EARLY_MS: Final = 40
 LATE_MS: Final = 5_000
 
 
-@AREA.bug("timers-kept", "snapshot-is-replay", is_rare=True)
+@AREA.bug("timers-kept", "snapshot-is-replay")
 def every_seventh_timer_lost(module: ConsensusModule) -> None:
     """The consensus module forgets each seventh timer that a service asks for."""
     request = module._state.timers.request
@@ -35,7 +35,7 @@ def every_seventh_timer_lost(module: ConsensusModule) -> None:
     replace_method(module._state.timers, "request", request_most)
 
 
-@AREA.bug("timers-kept", is_rare=True)
+@AREA.bug("timers-kept")
 def timer_fires_twice(module: ConsensusModule) -> None:
     """A leader writes each expiry into the log twice."""
     expire = module._state.timers.expire
@@ -52,7 +52,7 @@ def timer_fires_40_ms_early(module: ConsensusModule) -> None:
     _shift_expiries(module, EARLY_MS)
 
 
-@AREA.bug("timers-kept", is_rare=True)
+@AREA.bug("timers-kept")
 def timer_fires_5_s_late(module: ConsensusModule) -> None:
     """A leader fires a timer 5 s late."""
     _shift_expiries(module, -LATE_MS)

@@ -13,7 +13,7 @@ from upheaval_node.types import NULL_TERM_ID, Position, TermId
 AREA: Final = Area("truncation")
 
 
-@AREA.bug("members-join", "no-unexplained-end", "logs-complete", is_rare=True)
+@AREA.bug("members-join", "no-unexplained-end", "logs-complete")
 def truncation_skipped(module: ConsensusModule) -> None:
     """A follower says that it has cut its log, and has not."""
     recording = module._log.recording

@@ -39,7 +39,8 @@ from upheaval.load.fault_rows import STATS_PATH, TAB, with_faults
 from upheaval.load.raised_by_users import TEXTS_MAX, text_of
 from upheaval.load.settings import PROGRESS, RATE, READY, STATISTICS, LoadSettings, Progress, Row, Statistics
 from upheaval.load.users import LoadContext, find_user
-from upheaval.records import HistoryWriter, Json, RunFolder, StallLog
+from upheaval.records import HistoryWriter, Json, RunFolder
+from upheaval.stall_watch import StallWatch
 
 # How long the end may take besides the time-outs of connecting and of the operation: closing sessions, scheduling.
 STOP_MARGIN_S = 5.0
@@ -65,9 +66,9 @@ class Load:
         self._begin_s = 0.0
         user_class = find_user(settings.user)
         self._history = HistoryWriter(Path(settings.history))
-        run = RunFolder(Path(settings.history).parent)
+        self._run = run = RunFolder(Path(settings.history).parent)
         self._context = user_class.context_of_load = LoadContext(
-            settings, self._history.add, run.add_session_end, run.add_stray, StallLog(run.add_client_stall)
+            settings, self._history.add, run.add_session_end, run.add_stray
         )
         self._end_timeout_s = 2 * settings.timeout_s + STOP_MARGIN_S
         self._environment = Environment(
@@ -85,6 +86,7 @@ class Load:
         """Run the load to its end. Raises `EnvironmentFault` when the history cannot be written."""
         settings = self.settings
         telling = gevent.spawn(self._tell_progress)
+        watch = StallWatch(self._run.add_client_stall)
         try:
             with self._page() if settings.page is not None else contextlib.nullcontext():
                 if settings.page is None:
@@ -95,6 +97,7 @@ class Load:
         finally:
             telling.kill()
             self._runner.quit()
+            watch.close()
             self._context.close()
             self._close_history()
         if self._fault is not None:
@@ -146,8 +149,7 @@ class Load:
     def _add_faults(self, response: Any) -> Any:
         """Add the faults to the answer that the page requests periodically."""
         if request.path == STATS_PATH and response.status_code == HTTPStatus.OK:
-            run = RunFolder(Path(self.settings.history).parent)
-            text = with_faults(response.get_data(as_text=True), run, time.monotonic_ns(), datetime.now(UTC))
+            text = with_faults(response.get_data(as_text=True), self._run, time.monotonic_ns(), datetime.now(UTC))
             response.set_data(text)
         return response
 

@@ -26,7 +26,6 @@ from upheaval.records import (
     Outcome,
     SessionCause,
     SessionEnd,
-    StallLog,
     Stray,
     answer_text,
     call_digest,
@@ -87,7 +86,6 @@ class LoadContext:
         add: Callable[[Operation], None],
         add_end: Callable[[SessionEnd], None],
         add_stray: Callable[[Stray], None],
-        stalls: StallLog | None = None,
     ) -> None:
         self.settings = settings
         self.rate = settings.rate
@@ -98,7 +96,6 @@ class LoadContext:
         """Takes each session when it has ended."""
         self.add_stray = add_stray
         """Takes each answer that no operation waits for."""
-        self._stalls = stalls
         self.ids = itertools.count(settings.first_id)
         self.processes = itertools.count(settings.first_id)
         self.values = itertools.count(settings.first_id)
@@ -117,10 +114,7 @@ class LoadContext:
         """A client that is not connected yet."""
         if self._clients is None:
             self._clients = self._make_clients()
-        client = self._clients.new_client(self.settings.timeout_s)
-        if self._stalls is not None:
-            client.on_stall = self._stalls.note
-        return client
+        return self._clients.new_client(self.settings.timeout_s)
 
     def close(self) -> None:
         """Close what the clients shared, after all of them."""

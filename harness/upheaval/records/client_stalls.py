@@ -4,16 +4,14 @@ A starved or stopped client sends and reads nothing, so an answer that it took l
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Final
 
 from upheaval.records import jsonfields
 from upheaval.records.jsonfields import FieldError, Json
-from upheaval_node.types import MS, Now
 
 STALLS_NAME: Final = "client-stalls.jsonl"
-_LEAST_NS: Final = 50 * MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,18 +32,3 @@ def parse_client_stall(fields: Mapping[str, Json]) -> ClientStall:
     if stall.end_ns < stall.begin_ns:
         raise FieldError("'end_ns' is before 'begin_ns'")
     return stall
-
-
-class StallLog:
-    """Records the stalls of the clients of one process. Clients stall together, so a moment is recorded once."""
-
-    def __init__(self, add: Callable[[ClientStall], None]) -> None:
-        self._add = add
-        self._recorded_ns = 0
-
-    def note(self, now: Now, stall_ns: int) -> None:
-        """Take a stall that ends now. Less than 50 ms that are not recorded yet are left out."""
-        begin_ns = max(now.ns - stall_ns, self._recorded_ns)
-        if now.ns - begin_ns >= _LEAST_NS:
-            self._recorded_ns = now.ns
-            self._add(ClientStall(begin_ns, now.ns))

@@ -8,12 +8,13 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from random import SystemRandom
 from types import TracebackType
 from typing import Final
 
 from upheaval.errors import UnknownOutcome
-from upheaval.records import StallLog
+from upheaval.records import ClientStall, RunFolder
 from upheaval.runtimes.live import AnyCluster
 from upheaval.system import ClientNeeds
 from upheaval.waits import wait_until
@@ -26,12 +27,16 @@ from upheaval_node.runtime.duty_cycle import DutyCycle
 from upheaval_node.runtime.loop import Loop
 from upheaval_node.runtime.network import SelectorNetwork
 from upheaval_node.tls_files import MEMBER, member_name
-from upheaval_node.types import MS, S
+from upheaval_node.types import MS, Now, S
 
 DRAIN_TIMEOUT_S: Final = 15.0
 # The time after which an idle thread checks whether it should stop.
 _LOOK_NS: Final = 20 * MS
 _CLOSE_TIMEOUT_NS: Final = 200 * MS
+
+
+def _record_stall(run: RunFolder, now: Now, stall_ns: int) -> None:
+    run.add_client_stall(ClientStall(now.ns - stall_ns, now.ns))
 
 
 class ProcessLoad:
@@ -70,7 +75,7 @@ class ProcessLoad:
             self._loop,
             SystemClock(),
             (*self._clients.agents, self._load),
-            on_stall=StallLog(cluster.run.add_client_stall).note,
+            on_stall=partial(_record_stall, cluster.run),
         )
         self._stop_wanted = False
         self._error: BaseException | None = None

@@ -40,14 +40,13 @@ class BridgeWaitingClient:
 
     def __init__(self, address: str, endpoints: str, timeout_s: float) -> None:
         self.on_unasked: Callable[[Buffer], None] | None = None
-        self.on_stall: Callable[[Now, int], None] | None = None
         self.invoke_ns = 0
         self._address = address
         self._endpoints = endpoints
         self._timeout_ns = round(timeout_s * S)
         self._loop = Loop()
         self._network = SelectorNetwork(self._loop)
-        self._cycle = DutyCycle(self._loop, SystemClock(), (self,), on_stall=self._on_stall)
+        self._cycle = DutyCycle(self._loop, SystemClock(), (self,))
         self._session: BridgeSession | None = None
         self._is_closed = False
         self._accepts: Callable[[Buffer], bool] | None = None
@@ -171,10 +170,6 @@ class BridgeWaitingClient:
         work = session.poll(self._on_message, POLL_LIMIT)
         self._given_back.update(session.given_back())
         return work
-
-    def _on_stall(self, now: Now, stall_ns: int) -> None:
-        if self.on_stall is not None:
-            self.on_stall(now, stall_ns)
 
     def _on_message(self, position: int, payload: Buffer) -> None:  # noqa: ARG002 - the bridge does not tell it
         if self._accepts is not None and not self._received and self._accepts(payload):

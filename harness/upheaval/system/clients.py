@@ -15,7 +15,7 @@ from upheaval_node.media.driver import MediaDriver
 from upheaval_node.media.resolver import Resolver
 from upheaval_node.ports import Agent, Buffer, Network
 from upheaval_node.settings import MediaSettings
-from upheaval_node.types import MS, Now, S
+from upheaval_node.types import MS, S
 
 CONNECT_TIMEOUT_NS: Final = 5 * S
 NEW_LEADER_TIMEOUT_NS: Final = 10 * S
@@ -77,8 +77,6 @@ class WaitingClient(Protocol):
     """The time right before the first offer of the last request."""
     on_unasked: Callable[[Buffer], None] | None
     """Takes each message of the service that answers no request."""
-    on_stall: Callable[[Now, int], None] | None
-    """Takes each stall of 50 ms or more during a call: when it was over, and its length in nanoseconds."""
 
     @property
     def is_connected(self) -> bool:

@@ -12,10 +12,11 @@ from upheaval.errors import EnvironmentFault
 from upheaval.execution.links import open_links, watch_consensus
 from upheaval.execution.machines import machine_kinds, open_machines, require_machines
 from upheaval.operations.restore import Source, next_id, restore, spec_of
-from upheaval.records import HistoryWriter, Operation, RunFolder, StallLog
+from upheaval.records import HistoryWriter, Operation, RunFolder
 from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.opening import create_cluster
 from upheaval.runtimes.process_load import ProcessLoad
+from upheaval.stall_watch import StallWatch
 from upheaval.system import ClusterSpec, WaitingClient, WaitingClients
 from upheaval.testing.calls import CallLog, Client
 from upheaval.testing.together import Ask, Failure
@@ -55,7 +56,7 @@ class LiveBackend:
         self._calls = CallLog(
             cluster.config.service, self._add_call, self.run.add_stray, time.monotonic_ns, self._first_id
         )
-        self._stalls = StallLog(self.run.add_client_stall)
+        self._watch: StallWatch | None = None
         self._load: ProcessLoad | None = None
         self._clients: WaitingClients | None = None
         cluster.acknowledged = lambda: self._calls.acknowledged + (0 if self._load is None else self._load.counts.ok)
@@ -106,9 +107,8 @@ class LiveBackend:
             target = self.target
             options: ClientOptions = {"client_name": "upheaval test", "tls": target.client_tls()}
             self._clients = target.system.waiting_clients(target.way_in(), options)
-        waiting = self._clients.new_client(timeout_s)
-        waiting.on_stall = self._stalls.note
-        return LiveClient(waiting, self._calls, accepts)
+            self._watch = StallWatch(self.run.add_client_stall)
+        return LiveClient(self._clients.new_client(timeout_s), self._calls, accepts)
 
     def ask_round(self, asks: Sequence[Ask]) -> Sequence[bytes | Failure]:
         """Each request runs in a thread of its own."""
@@ -126,6 +126,8 @@ class LiveBackend:
     def down(self) -> None:
         """End the cluster, then the history."""
         with ExitStack() as stack:
+            if self._watch is not None:
+                self._watch.close()
             if self._history is not None:
                 stack.callback(self._history.close)
             if self._clients is not None:
@@ -166,8 +168,6 @@ class LiveClient(Client):
         """Close the session and its sockets. Messages that arrived before count."""
         if not self._is_closed:
             self._is_closed = True
-            # It waits for nothing any more, and the run may be complete.
-            self._client.on_stall = None
             with suppress(NodeError):
                 self._client.idle(0)
             self._client.close()

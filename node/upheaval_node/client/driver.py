@@ -34,7 +34,7 @@ from upheaval_node.runtime.clock import SystemClock
 from upheaval_node.runtime.duty_cycle import DutyCycle
 from upheaval_node.runtime.loop import Loop
 from upheaval_node.runtime.network import SelectorNetwork
-from upheaval_node.types import Now, S
+from upheaval_node.types import S
 
 __all__ = ["BlockingClient", "NotSent", "OperationFailed", "OutcomeUnknown"]
 
@@ -61,13 +61,11 @@ class BlockingClient(ClientDriver):
         self._loop = Loop()
         self._network = SelectorNetwork(self._loop, identity)
         self._media = self._make_media(self._network)
-        self._cycle = DutyCycle(self._loop, SystemClock(), (self._media, self), on_stall=self._on_stall)
+        self._cycle = DutyCycle(self._loop, SystemClock(), (self._media, self))
         self._accepts: Callable[[Buffer], bool] | None = None
         self._received: list[bytes] = []
         self.on_unasked: Callable[[Buffer], None] | None = None
         """Takes each message of the service that no call waits for. With None such messages are dropped."""
-        self.on_stall: Callable[[Now, int], None] | None = None
-        """Takes each stall of 50 ms or more during a call: when it was over, and its length in nanoseconds."""
         self.invoke_ns = 0
         self.complete_ns = 0
         self.response_position = -1
@@ -183,10 +181,6 @@ class BlockingClient(ClientDriver):
             self._cycle.run_once(min(RETRY_INTERVAL_NS, deadline_ns - now_ns))
         # Let the request leave before the wait begins.
         self._cycle.run_once(0)
-
-    def _on_stall(self, now: Now, stall_ns: int) -> None:
-        if self.on_stall is not None:
-            self.on_stall(now, stall_ns)
 
     def _on_message(self, timestamp: int, payload: Buffer) -> None:  # noqa: ARG002 - the cluster time is not needed
         if self._accepts is not None and not self._received and self._accepts(payload):

@@ -13,6 +13,7 @@ from typing import Any
 from support.bad_runs.bad_run import BadRun
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Verdict
+from upheaval.records import ClientStall, RunFolder
 
 _SCENARIO = "sessions-outlive-a-leader"
 _SESSION_CLOSED, _NEW_TERM = 22, 24
@@ -111,6 +112,11 @@ def a_client_finds_no_leader_for_some_seconds(run: Path) -> None:
         _gives_up(lines, 1, ended_ns=_of_session(lines, 1)["ended_ns"] - 3_000_000_000)
 
     _ends(run, change)
+
+
+def a_starved_client_finds_no_leader_for_some_seconds(run: Path) -> None:
+    a_client_finds_no_leader_for_some_seconds(run)
+    RunFolder(run).add_client_stall(ClientStall(10**9, 14 * 10**9))
 
 
 # --- who asks in which session ---
@@ -230,6 +236,12 @@ SESSIONS = (
         Promise.SESSIONS_OUTLIVE_LEADERS,
         "the client of session 1 found no leader",
         "where member 2 had led term 1",
+    ),
+    _bad(
+        a_starved_client_finds_no_leader_for_some_seconds,
+        Promise.SESSIONS_OUTLIVE_LEADERS,
+        "a stall of 13000 ms (client-stalls.jsonl:1) explains",
+        verdict=Verdict.UNKNOWN,
     ),
     _bad(a_client_asks_after_it_has_left, Promise.CLIENTS_IN_ORDER, "was invoked in session 1 after its client had"),
     _bad(

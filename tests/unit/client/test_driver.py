@@ -1,14 +1,11 @@
 """The blocking client works over real sockets, tells what was not sent from what is unknown, and can reconnect."""
 
-import time
-
 import pytest
 
 from unit.client.answering_member import Member
 from upheaval_node.client.driver import BlockingClient, NotSent, OperationFailed, OutcomeUnknown
-from upheaval_node.client.operations import echo_request
 from upheaval_node.errors import TimeoutExpired, UsageError
-from upheaval_node.types import MS, Now, S
+from upheaval_node.types import S
 
 
 def test_every_operation_works_over_real_sockets(member: Member) -> None:
@@ -35,23 +32,6 @@ def test_no_answer_in_time_leaves_the_outcome_unknown_and_a_late_one_is_not_take
             client.write("k", b"lost")
         member.mute, client._timeout_ns = False, patience_ns
         assert client.read("k") is None
-
-
-def test_a_stall_during_a_call_is_reported(member: Member) -> None:
-    stalls: list[tuple[Now, int]] = []
-    with BlockingClient({0: member.endpoint}) as client:
-        client.echo(b"without a listener")
-        client.on_stall = lambda now, stall_ns: stalls.append((now, stall_ns))
-        begin_ns = time.monotonic_ns()
-        client.request(echo_request(1, b"x"), lambda _: busy_for(60 * MS))
-    assert any(begin_ns <= now.ns - stall_ns and stall_ns >= 60 * MS for now, stall_ns in stalls)
-
-
-def busy_for(span_ns: int) -> bool:
-    end_ns = time.monotonic_ns() + span_ns
-    while time.monotonic_ns() < end_ns:
-        pass
-    return True
 
 
 def test_what_the_service_refuses_is_told(member: Member) -> None:

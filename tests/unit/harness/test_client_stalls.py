@@ -1,5 +1,6 @@
-"""What a process of clients records of its stalls: each moment once, in a file that only a stall makes."""
+"""What a process of clients records of its stalls, in a file that only a stall makes."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -9,25 +10,44 @@ from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Verdict
-from upheaval.errors import UsageError
-from upheaval.records import ClientStall, RunFolder, StallLog, seal
-from upheaval_node.types import MS, Now
+from upheaval.errors import EnvironmentFault, UsageError
+from upheaval.records import ClientStall, RunFolder, seal
+from upheaval.stall_watch import LEAST_NS, StallWatch
+from upheaval_node.types import MS
 
 
-def at(ms: int) -> Now:
-    return Now(ms * MS, 0)
-
-
-def test_clients_that_stall_together_record_a_moment_once() -> None:
+def test_a_process_that_could_not_run_is_recorded_until_the_watch_ends() -> None:
     stalls: list[ClientStall] = []
-    log = StallLog(stalls.append)
-    for end_ms, stall_ms in ((1000, 100), (1001, 99), (1020, 120), (1080, 90), (1300, 50)):
-        log.note(at(end_ms), stall_ms * MS)
-    assert stalls == [
-        ClientStall(900 * MS, 1000 * MS),
-        ClientStall(1000 * MS, 1080 * MS),
-        ClientStall(1250 * MS, 1300 * MS),
-    ]
+    begin_ns = time.monotonic_ns()
+    watch = StallWatch(stalls.append)
+    try:
+        while not stalls:
+            keep_other_threads_waiting()
+    finally:
+        watch.close()
+    assert all(begin_ns <= each.begin_ns and each.end_ns - each.begin_ns >= LEAST_NS for each in stalls)
+    count = len(stalls)
+    keep_other_threads_waiting()
+    assert len(stalls) == count
+
+
+def keep_other_threads_waiting() -> None:
+    """One call of C code, which lets no other thread run: some tenths of a second."""
+    sum(range(20_000_000))
+
+
+def test_a_disk_that_takes_no_record_ends_the_watch_and_nothing_else() -> None:
+    tried: list[ClientStall] = []
+
+    def refuse(stall: ClientStall) -> None:
+        tried.append(stall)
+        raise EnvironmentFault("no space left")
+
+    watch = StallWatch(refuse)
+    while not tried:
+        keep_other_threads_waiting()
+    watch.close()
+    assert len(tried) == 1
 
 
 def test_the_file_has_what_was_added_and_is_there_only_then(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from upheaval.checkers.own.cuts import CUTS, Aspect, Difference, choose_cuts, first_difference
+from upheaval.checkers.own.cuts import CUTS, Aspect, Difference, choose_cuts, first_difference, rank_cuts
 from upheaval.checkers.own.effects import Effects, Entry, EntryKind
 
 QUIET = Effects()
@@ -21,6 +21,14 @@ def test_nine_places_begin_before_the_first_entry_and_rise() -> None:
     assert len(cuts) == CUTS
     assert cuts[0] == 0
     assert list(cuts) == sorted(set(cuts))
+
+
+def test_the_last_snapshot_is_the_first_place_to_show_much() -> None:
+    entries = requests(100)
+    entries[60] = Entry(1952, EntryKind.SNAPSHOT, 60)
+    ranked = rank_cuts(entries, [QUIET] * 100)
+    assert ranked[:2] == (0, 61)
+    assert sorted(ranked) == list(choose_cuts(entries, [QUIET] * 100))
 
 
 def test_a_short_log_has_fewer_places() -> None:

@@ -116,6 +116,36 @@ def test_news_of_a_service_are_those_of_the_log(
     assert ("member 0 led" in finding.detail) is (verdict is Verdict.INVALID)
 
 
+def test_news_with_a_clock_are_not_of_the_log_unless_a_model_allows_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(SERVICES))
+    log = used("ClockInPush", module="lapses")
+    run = recorded(log, tmp_path)
+    heard = [content.decode() for session, content in log.egress if session == LISTENER]
+    news = Heard((), [Stray(LISTENER, number, text=text) for number, text in enumerate(heard) if " " in text])
+    manifest = run.read_manifest()
+    finding = check_news(run, manifest, news, 0, ALL, has_faults=False)
+    assert isinstance(finding, Finding), finding
+    assert (finding.promise, finding.verdict) == (Promise.ANSWERED_ONCE, Verdict.INVALID)
+    assert "which a replay of the log does not send to it; two replays send different messages" in finding.detail
+    allowed = check_news(run, replace(manifest, model="models:Any"), news, 0, ALL, has_faults=False)
+    assert allowed == "two replays of the log send something else to sessions, and the model may allow it"
+
+
+def test_answers_with_a_clock_do_not_accuse_the_news_beside_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(SERVICES))
+    log = used("ClockInAnswer", module="lapses")
+    run = recorded(log, tmp_path)
+    heard = [content.decode() for session, content in log.egress if session == LISTENER]
+    news = Heard((), [Stray(LISTENER, number, text=text) for number, text in enumerate(heard[1:])])
+    finding = check_news(run, run.read_manifest(), news, 0, ALL, has_faults=False)
+    assert isinstance(finding, Finding), finding
+    assert finding.verdict is Verdict.VALID, finding
+
+
 def test_without_news_nothing_is_judged(tmp_path: Path) -> None:
     run = recorded(used("Accounts"), tmp_path)
     assert check_news(run, Manifest("run-1", "process", 3, "test", 0), Heard((), ()), 0, ALL, has_faults=False) == (

@@ -76,6 +76,10 @@ def segment_file(run: RunFolder, member_id: int, base: int) -> Path:
 
 
 def test_a_log_that_agrees_has_the_frames_of_its_twin(good: RunFolder) -> None:
+    """And they are not read again."""
+    first = RecordedLog(good.member(0))
+    twin = RecordedLog(good.member(1), twin=first)
+    assert all(one is other for one, other in zip(first.segments(), twin.segments(), strict=True))
     assert read_beside(good, 1) == read(RecordedLog(good.member(1))) == read(RecordedLog(good.member(0)))
 
 

@@ -45,7 +45,7 @@ def test_a_budget_that_is_spent_leaves_places_out_and_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("snapshots_max", "compared"), [(1 << 11, range(1, 9)), (1, range(1)), (1 << 20, range(9, 10))]
+    ("snapshots_max", "compared"), [(1 << 12, range(1, 9)), (1, range(1)), (1 << 20, range(9, 10))]
 )
 def test_snapshots_that_are_too_large_together_leave_places_out(snapshots_max: int, compared: range) -> None:
     log = used("Accounts")
@@ -54,6 +54,8 @@ def test_snapshots_that_are_too_large_together_leave_places_out(snapshots_max: i
     is_cut = judgement.compared < judgement.chosen
     why = f"their snapshots are longer than {snapshots_max / (1 << 20):.3g} MiB together"
     assert judgement.why_cut == (why if is_cut else "")
+    if judgement.compared:
+        assert judgement.position == log.messages[-1].position, "the last snapshot shows more than the others"
 
 
 def test_the_budget_is_a_positive_number_of_the_environment() -> None:

@@ -72,3 +72,23 @@ def test_a_session_with_an_answer_was_committed() -> None:
 
 def test_a_leader_that_no_other_followed_committed_its_sessions() -> None:
     assert found(LOST, traces=(DEPOSED,)) == accused(LOST)
+
+
+OF_AERON = (TraceFacts(0, is_there=True), TraceFacts(1, is_there=True))
+"""Members that do not trace who leads."""
+
+
+def test_a_session_that_a_deposed_leader_of_aeron_did_not_commit_is_not_accused() -> None:
+    assert found(LOST, operations=(LOST_REQUEST,), traces=OF_AERON) is None
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        pytest.param(replace(LOST, leadership_term_id=2, followed_term_id=2), id="the log has no later term"),
+        pytest.param(replace(LOST, followed_term_id=2), id="the next leader knew it"),
+        pytest.param(replace(LOST, session=8 + 1_001), id="so many do not arrive at once"),
+    ],
+)
+def test_a_session_that_no_deposed_leader_of_aeron_can_have_opened_is_found(end: SessionEnd) -> None:
+    assert found(end, traces=OF_AERON) == accused(end)

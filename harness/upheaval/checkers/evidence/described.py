@@ -134,13 +134,21 @@ def _may_be_uncommitted(end: SessionEnd, opened: Iterable[SessionFacts], traces:
     A leader numbers sessions upwards and commits in order, so the id is higher than all that the log opened up to that
     term. Each session request takes an id, so time bounds how much higher. A later leader does not know the session, so
     its client followed none.
+
+    Traces of members of Aeron do not have who led: there, a session of a later term in the log shows that it was
+    deposed, and requests that arrive at once are all that is allowed.
     """
     term = end.leadership_term_id
+    opened = list(opened)
     leads = [lead for facts in traces if term in facts.terms for lead in facts.terms[term].leads]
     has_led = any(lead.begin_ns <= end.ended_ns for lead in leads)
     is_deposed = any(known.leads for facts in traces for later, known in facts.terms.items() if later > term)
     up_to_term = (facts.session_id for facts in opened if facts.open_term is not None and facts.open_term <= term)
     committed_id = max(up_to_term, default=0)
+    if not any(facts.terms for facts in traces):
+        is_deposed = any(facts.open_term is not None and facts.open_term > term for facts in opened)
+        is_in_reach = committed_id < end.session <= committed_id + _IDS_AT_ONCE
+        return is_deposed and is_in_reach and end.followed_term_id == term
     begins_ns = (lead.begin_ns for facts in traces for known in facts.terms.values() for lead in known.leads)
     led_ns = end.ended_ns - min(begins_ns, default=end.ended_ns)
     is_in_reach = committed_id < end.session <= committed_id + _IDS_AT_ONCE + led_ns * _IDS_A_SECOND // S

@@ -61,8 +61,13 @@ def choose_cuts(entries: Sequence[Entry], effects: Sequence[Effects], most: int 
 
     `effects` are those of a copy that read all of `entries`.
     """
+    return tuple(sorted(rank_cuts(entries, effects, most)))
+
+
+def rank_cuts(entries: Sequence[Entry], effects: Sequence[Effects], most: int = CUTS) -> tuple[int, ...]:
+    """The same places, those first that show most."""
     wanted = dict.fromkeys(place for place in _places(entries, effects) if 0 <= place <= len(entries))
-    return tuple(sorted(islice(wanted, most)))
+    return tuple(islice(wanted, most))
 
 
 def _places(entries: Sequence[Entry], effects: Sequence[Effects]) -> Iterator[int]:

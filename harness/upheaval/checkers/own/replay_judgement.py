@@ -16,7 +16,7 @@ from upheaval.checkers.own import replay_conditions
 from upheaval.checkers.own.apart import apart
 from upheaval.checkers.own.asked_of_log import Unasked, log_against_asked
 from upheaval.checkers.own.canonical_form import State, what_it_hides
-from upheaval.checkers.own.cuts import Difference, choose_cuts, first_difference
+from upheaval.checkers.own.cuts import Difference, first_difference, rank_cuts
 from upheaval.checkers.own.effects import Effects, Entry, EntryKind
 from upheaval.checkers.own.played import entries_of, raised_text
 from upheaval.checkers.states.replay import ExpectedState, LoggedMessage, Member, Replay, is_request, state_hash
@@ -120,6 +120,10 @@ def _spent_s() -> float:
     return sum(os.times()[:4])
 
 
+def _length(state: ExpectedState) -> int:
+    return sum(map(len, state.messages))
+
+
 class _Copies:
     """The copies of one service, and their log."""
 
@@ -150,7 +154,7 @@ class _Copies:
     def judged(self) -> Judgement:
         whole = apart(self._whole)
         read = whole.effects[: len(self._log)]
-        cuts = choose_cuts(self._entries, read) if self._entries else ()
+        cuts = rank_cuts(self._entries, read) if self._entries else ()
         control = self._controlled(whole, cuts)
         if whole.has_form:
             states = [state.messages for _, state in control.states]
@@ -214,18 +218,22 @@ class _Copies:
         return apart(lambda: self._control(whole, cuts, left_s))
 
     def _control(self, whole: _Whole, cuts: Sequence[int], left_s: float) -> _Control:
-        """Run the second copy, in a separate process with at most `left_s` seconds of processor time for snapshots."""
+        """Run the second copy, with at most `left_s` seconds of processor time for snapshots.
+
+        Of those that do not fit into the memory for them together, the places that show least have none.
+        """
         unsettled = replay_conditions.unsettle()
         replay = Replay(self._service, is_own=True, hears=True)
         effects: list[Effects] = []
-        states: list[tuple[int, ExpectedState]] = []
-        left = self._snapshots_max
+        states: dict[int, ExpectedState] = {}
+        left, has_all = self._snapshots_max, True
         for number, message in enumerate([*self._log, None]):
-            if number in cuts and left > 0 and (not states or _spent_s() < left_s):
-                state = replay.state()
-                left -= sum(map(len, state.messages))
-                if left >= 0:
-                    states.append((number, state))
+            if number in cuts and (not states or _spent_s() < left_s):
+                states[number] = replay.state()
+                left -= _length(states[number])
+                while left < 0:
+                    left += _length(states.pop(max(states, key=cuts.index)))
+                    has_all = False
             if message is not None:
                 effects.append(replay.follow(message))
         effects += self._probed(replay)
@@ -233,7 +241,8 @@ class _Copies:
         del unsettled
         read = len(self._log)
         unsteady = self._first_difference(whole.effects[:read], effects[:read], 0, with_egress=False)
-        return _Control(self._first_difference(whole.effects, effects, 0), unsteady, has_equal_end, states, left >= 0)
+        answers = self._first_difference(whole.effects, effects, 0)
+        return _Control(answers, unsteady, has_equal_end, list(states.items()), has_all)
 
     def _first_difference(
         self, whole: Sequence[Effects], other: Sequence[Effects], cut: int, *, with_egress: bool = True
