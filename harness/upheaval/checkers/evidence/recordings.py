@@ -98,12 +98,12 @@ class RecordedLog:
         first = self._segment_path(self._first_base)
         if not first.exists():
             what = "log" if recording_id is None else f"recording {recording_id}"
-            said = (
+            where = (
                 f" ({catalog.name} says that it starts at position {self.start_position})"
                 if self.start_position
                 else ""
             )
-            raise LogMissing(f"{folder.name} has no {what}: {first.name} is missing in its archive{said}")
+            raise LogMissing(f"{folder.name} has no {what}: {first.name} is missing in its archive{where}")
 
     def segments(self) -> Iterator[Segment]:
         """The segments from the start of the log."""
@@ -301,8 +301,8 @@ def header_fault(position: int, terms: LogTerms, words: Sequence[int]) -> str:
         return f"{no_frame}: its version is {kind & 0xFF} and its type {kind >> 16}"
     wanted_offset = position % terms.term_length
     wanted_id = (terms.initial_term_id + position // terms.term_length + 0x80000000 & 0xFFFFFFFF) - 0x80000000
-    said = (("term offset", term_offset, wanted_offset), ("term id", term_id, wanted_id))
-    wrong = ", ".join(f"its {name} is {found} and not {wanted}" for name, found, wanted in said if found != wanted)
+    fields = (("term offset", term_offset, wanted_offset), ("term id", term_id, wanted_id))
+    wrong = ", ".join(f"its {name} is {actual} and not {wanted}" for name, actual, wanted in fields if actual != wanted)
     return (
         f"{no_frame}: {wrong} (by initial term id {terms.initial_term_id} "
         f"and term length {terms.term_length} in {CATALOG_NAME})"
@@ -432,7 +432,7 @@ class SnapshotRecord:
 
 def snapshot_records(path: Path) -> list[SnapshotRecord]:
     """All snapshots in the order of the file; none if it cannot be read."""
-    found = []
+    records = []
     with contextlib.suppress(LogMissing):
         for record in _records(path):
             recording_id, term, base, position, timestamp, service_id, kind = _RECORDING_LOG_ENTRY.unpack_from(record)
@@ -440,12 +440,12 @@ def snapshot_records(path: Path) -> list[SnapshotRecord]:
             if kind & _ENTRY_KIND not in kinds or position <= 0:
                 continue
             is_of_standby = kind & _ENTRY_KIND == _ENTRY_STANDBY_SNAPSHOT
-            found.append(
+            records.append(
                 SnapshotRecord(
                     recording_id, term, base, position, timestamp, service_id, is_of_standby, is_valid=kind in kinds
                 )
             )
-    return found
+    return records
 
 
 def snapshot_entries(path: Path) -> list[tuple[int, int, int]]:
@@ -546,7 +546,7 @@ def catalog_entries(path: Path) -> Iterator[CatalogEntry]:
             continue
         fields = _DESCRIPTOR.unpack_from(content, begin)
         is_intact = checksum == 0 or _is_checksum(checksum & 0xFFFFFFFF, bytes(content[begin:offset]))
-        recording_id, start, stop, initial_term_id, segment, term, session, stream = (fields[each] for each in _SAID)
+        recording_id, start, stop, initial_term_id, segment, term, session, stream = (fields[index] for index in _SAID)
         yield CatalogEntry(recording_id, start, stop, initial_term_id, segment, term, session, stream, is_intact)
 
 

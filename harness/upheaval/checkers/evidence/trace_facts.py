@@ -248,13 +248,13 @@ class _RaisedTold:
         service_id, position, count = (_whole(fields.get(name)) for name in ("service_id", "log_position", "count"))
         kind = error.partition(":")[0]
         key = (fields.get("component"), fields.get("pid"), service_id, callback, kind, where)
-        found = self.facts.raised
+        raised = self.facts.raised
         if key in self.seen and not traceback:
             index = self.seen[key]
-            found[index] = replace(found[index], count=max(count, found[index].count))
+            raised[index] = replace(raised[index], count=max(count, raised[index].count))
         else:
-            self.seen[key] = len(found)
-            found.append(RaisedException(event.line, service_id, callback, error, where, position, count, traceback))
+            self.seen[key] = len(raised)
+            raised.append(RaisedException(event.line, service_id, callback, error, where, position, count, traceback))
 
 
 def _whole(value: object) -> int:

@@ -132,14 +132,14 @@ def check_bounds(run: RunFolder, manifest: Manifest) -> list[Result]:
         return [NotApplicable(Promise.BOUNDS_KEPT, "no trace shows a member that led")]
     judge = _Judge(manifest, members, list(troubles(run)))
     try:
-        found = Finding(Promise.BOUNDS_KEPT, Verdict.VALID, judge.shown())
+        finding = Finding(Promise.BOUNDS_KEPT, Verdict.VALID, judge.shown())
     except Broken as broken:
-        found = broken.finding(Promise.BOUNDS_KEPT)
+        finding = broken.finding(Promise.BOUNDS_KEPT)
     late = [_late_detection(run, member.contact) for member in members if member.contact is not None]
     worst = max(filter(None, late), key=lambda finding: finding.late_ms, default=None)
-    if worst is not None and found.verdict is not Verdict.INVALID:
+    if worst is not None and finding.verdict is not Verdict.INVALID:
         return [worst]
-    return list(excused([found], lambda: longest_stall(run, manifest.members)))
+    return list(excused([finding], lambda: longest_stall(run, manifest.members)))
 
 
 def _read(run: RunFolder, manifest: Manifest) -> Iterator[_Member]:
@@ -173,11 +173,11 @@ def _late_detection(run: RunFolder, contact: Contact) -> Finding | None:
         for lapse in contact.lapses
         if not any(other.hits(lapse.member_id, lapse.begin_ns - MARGIN_NS, lapse.end_ns) for other in others)
     ]
-    found = (
+    findings = (
         explained(_late(lapse, contact.allowed_ns), contact.stalls, lapse.begin_ns, lapse.end_ns)
         for lapse in unexplained
     )
-    invalid = [finding for finding in found if finding.verdict is Verdict.INVALID]
+    invalid = [finding for finding in findings if finding.verdict is Verdict.INVALID]
     return max(invalid, key=lambda finding: finding.late_ms, default=None)
 
 
@@ -205,11 +205,11 @@ class _Judge:
 
     def shown(self) -> str:
         """Summarise the bounds that held. Raises `Broken` for the first that did not."""
-        led = [each for member in self._members for each in member.led]
-        silences = [ns for each in led for ns in self._silences(each)]
+        led = [leadership for member in self._members for leadership in member.led]
+        silences = [ns for leadership in led for ns in self._silences(leadership)]
         for member in self._members:
-            for event, told_ns in member.gave_up:
-                self._require_silence(member.member_id, event, told_ns)
+            for event, heard_ns in member.gave_up:
+                self._require_silence(member.member_id, event, heard_ns)
         raise_latest(self._missed)
         return (
             f"leaders of {len(led)} terms were never silent for more than {max(silences, default=SILENCE_NS) // MS} ms "
@@ -233,7 +233,7 @@ class _Judge:
             )
             self._miss(detail, member_id, silence_ns - self._heartbeat_ns)
 
-    def _require_silence(self, member_id: int, event: TraceEvent, told_ns: Sequence[int]) -> None:
+    def _require_silence(self, member_id: int, event: TraceEvent, heard_ns: Sequence[int]) -> None:
         """A follower may give up a leader, or a leader its quorum, only after its time-out by its own clock."""
         cause = event.fields["reason"]
         is_leader = cause == ElectionCause.FOLLOWERS_SILENT
@@ -241,9 +241,9 @@ class _Judge:
         timeout_ns = self._disconnect_ns if is_cut_off else self._heartbeat_ns
         # The leader, or enough followers to make a quorum with this member.
         needed = self._quorum - 1 if is_leader else 1
-        if len(told_ns) < needed:
+        if len(heard_ns) < needed:
             return
-        silent_ns = event.ns - sorted(told_ns, reverse=True)[needed - 1]
+        silent_ns = event.ns - sorted(heard_ns, reverse=True)[needed - 1]
         if silent_ns < timeout_ns:
             whom, what = "a quorum" if is_leader else "its leader", "disconnected" if is_cut_off else "silent"
             detail = (

@@ -87,8 +87,8 @@ def judge_client_times(
     taken: Iterable[TakenCall] = (),
 ) -> list[Result]:
     """Judge answers and session time-outs."""
-    missed = [broken for each in slow if (broken := _late_answer(each, known))]
-    missed += [broken for each in taken if (broken := _late_entry(each, known))]
+    missed = [broken for operation in slow if (broken := _late_answer(operation, known))]
+    missed += [broken for call in taken if (broken := _late_entry(call, known))]
     judge = _Sessions(known, events, clocks)
     judged = 0
     try:

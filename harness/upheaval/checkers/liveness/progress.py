@@ -69,14 +69,14 @@ def check_progress(
 ) -> list[Result]:
     """Judge the silences. Without the times of calls, only operations of shipped services count."""
     asked = _Asked(history, list(_fault_moments(run)), calls)
-    services = [each for member_id in range(manifest.members) for each in _services(run, member_id)]
+    services = [service for member_id in range(manifest.members) for service in _services(run, member_id)]
     if not asked.sessions:
         why = "no session took an operation of a shipped service, or a call at a time that the log and a trace show"
         return [NotApplicable(Promise.PROGRESS, why)]
-    if not any(each.is_leader for each in services):
+    if not any(service.is_leader for service in services):
         return [NotApplicable(Promise.PROGRESS, "no trace shows a member that led")]
     stalls = {facts.member_id: facts.stalls for facts in traces}
-    stalled_clients = [(each.begin_ns, each.end_ns) for each in run.read_client_stalls()]
+    stalled_clients = [(stall.begin_ns, stall.end_ns) for stall in run.read_client_stalls()]
     judge = _Judge(
         manifest, services, [*troubles(run), *_commands(run)], stalls, stalled_clients, list(run.read_faults())
     )
@@ -281,11 +281,11 @@ class _Judge:
 
     def _require_trouble(self, rule: Rule, leader: _Service, begin_ns: int, end_ns: int, allowed_ns: int) -> None:
         well = {
-            each.member_id
-            for each in self._services
-            if (each.takes or each is leader)
-            and each.covers(begin_ns, end_ns)
-            and not self._is_in_trouble(each.member_id, begin_ns, end_ns)
+            service.member_id
+            for service in self._services
+            if (service.takes or service is leader)
+            and service.covers(begin_ns, end_ns)
+            and not self._is_in_trouble(service.member_id, begin_ns, end_ns)
         }
         if leader.member_id not in well or len(well) < self._quorum:
             return

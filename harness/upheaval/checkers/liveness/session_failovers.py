@@ -121,8 +121,8 @@ class _Judge:
         ]
         if any(leader.member_id == clock.member_id for leader in earlier):
             return True
-        is_told_of_end = had_gone and end.cause is SessionCause.CLUSTER
-        return is_told_of_end and any(_may_have_ended(leader, end, facts, clock) for leader in earlier)
+        has_learned = had_gone and end.cause is SessionCause.CLUSTER
+        return has_learned and any(_may_have_ended(leader, end, facts, clock) for leader in earlier)
 
     def _require_word(self, end: SessionEnd, facts: SessionFacts, clock: LeaderClock) -> None:
         """No client may give up a session that the new leader has open because it found no leader."""

@@ -85,7 +85,7 @@ def check_ends(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts])
     orders = list(_orders(run))
     disturbances = list(_disturbances(run, traces))
     lives = [life for facts in traces for life in facts.lives]
-    found = [
+    violations = [
         *_tracebacks(run, manifest),
         *(
             _with_signature(broken, life, run)
@@ -99,7 +99,7 @@ def check_ends(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts])
             if (broken := _unexplained(error, facts, windows, disturbances))
         ),
     ]
-    findings = [broken.finding(Promise.NO_UNEXPLAINED_END) for broken in found]
+    findings = [broken.finding(Promise.NO_UNEXPLAINED_END) for broken in violations]
     if findings:
         return max(findings, key=lambda finding: finding.verdict)
     ends = sum(life.status is not None or life.next_ns is not None for facts in traces for life in facts.lives)

@@ -48,7 +48,7 @@ def check_own_model(
     with shared_interpreters() as interpreters:
         answer = interpreters.ask(MODULE, question)
     judged: dict[str, Any] = {"why": answer} if isinstance(answer, str) else answer
-    promises = [_own_promise(each) for each in judged.get("promises", ())]
+    promises = [_own_promise(promise) for promise in judged.get("promises", ())]
     if ":" not in manifest.model and not judged.get("why"):
         return [*placed.broken, *promises]
     return [*placed.broken, judge_answers(manifest.model, placed, entries, judged), *promises]

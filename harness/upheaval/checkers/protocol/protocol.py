@@ -100,14 +100,14 @@ def _check_seen(run: RunFolder, manifest: Manifest) -> list[Finding]:
                 hearing.tell(member_event(folder.member_id, event))
     for forgotten in _compare_node_states(ballots, folders, forgetful):
         hearing.note(forgotten)
-    found = []
-    for each, not_seen in rules.items():
-        detail = f"{each.said()}, as forwarders saw them; {not_seen}"
-        good = Finding(each.promise, Verdict.VALID, detail)
+    findings = []
+    for rule, not_seen in rules.items():
+        detail = f"{rule.said()}, as forwarders saw them; {not_seen}"
+        good = Finding(rule.promise, Verdict.VALID, detail)
         if why:
-            good = Finding(each.promise, Verdict.UNKNOWN, why)
-        found.append(hearing.worst.get(each.promise, good))
-    return found
+            good = Finding(rule.promise, Verdict.UNKNOWN, why)
+        findings.append(hearing.worst.get(rule.promise, good))
+    return findings
 
 
 def _why_not_whole(run: RunFolder, members: int) -> str:
@@ -117,8 +117,8 @@ def _why_not_whole(run: RunFolder, members: int) -> str:
         watches = watches_of(run.read_consensus())
     except FieldError as error:
         return f"{name}: {error}"
-    said = {member_id for member_id, event in messages_of(run) if event.event == TraceKind.SEND}
-    silent = next((member_id for member_id in range(members) if member_id not in said), None)
+    senders = {member_id for member_id, event in messages_of(run) if event.event == TraceKind.SEND}
+    silent = next((member_id for member_id in range(members) if member_id not in senders), None)
     for watch in watches:
         if watch.end_ns is None:
             return f"{name} has no end: its writer was killed"
@@ -155,28 +155,28 @@ class _Hearing:
     lost: dict[int, str] = field(default_factory=dict)
     """Members with lost trace lines or other files, and the reason. Their traces may lack events."""
 
-    def note(self, found: Finding) -> None:
+    def note(self, finding: Finding) -> None:
         """Keep a finding if it is worse than the one so far."""
-        known = self.worst.get(found.promise)
-        if known is None or found.verdict > known.verdict:
-            self.worst[found.promise] = found
+        known = self.worst.get(finding.promise)
+        if known is None or finding.verdict > known.verdict:
+            self.worst[finding.promise] = finding
 
     def tell(self, event: MemberEvent) -> None:
         """Feed the next event of a member."""
         if LOST_EVENTS in event.fields:
             self.lost.setdefault(event.member_id, f"{event.place} tells of lost events")
         lost = self.lost.get(event.member_id, "")
-        for each in self._unbroken():
+        for rule in self._unbroken():
             try:
-                each.on_event(event)
-            except Broken as found:
-                finding = _excused(found.finding(each.promise), lost if isinstance(found, NotTold) else "")
+                rule.on_event(event)
+            except Broken as broken:
+                finding = _excused(broken.finding(rule.promise), lost if isinstance(broken, NotTold) else "")
                 self.note(finding)
                 if finding.verdict is Verdict.UNKNOWN:
                     self.lost.setdefault(event.member_id, finding.detail)
             except FieldError as error:
                 detail = f"{event.place}: {error}"
-                self.note(Finding(each.promise, Verdict.UNKNOWN, detail, members=(event.member_id,)))
+                self.note(Finding(rule.promise, Verdict.UNKNOWN, detail, members=(event.member_id,)))
                 self.lost.setdefault(event.member_id, detail)
 
     def conclude(self, *, is_sealed: bool) -> None:
@@ -184,12 +184,12 @@ class _Hearing:
         findings.
         """
         goes_on = "" if is_sealed else "the run is not sealed: traces may have been read up to different moments"
-        for each in self._unbroken():
-            for member_id, found in each.at_end():
-                self.note(_excused(found.finding(each.promise), self.lost.get(member_id, goes_on)))
+        for rule in self._unbroken():
+            for member_id, broken in rule.at_end():
+                self.note(_excused(broken.finding(rule.promise), self.lost.get(member_id, goes_on)))
 
     def _unbroken(self) -> list[Rules]:
-        broken = {found.promise for found in self.worst.values() if found.verdict is Verdict.INVALID}
+        broken = {finding.promise for finding in self.worst.values() if finding.verdict is Verdict.INVALID}
         return [rule for rule in self.rules if rule.promise not in broken]
 
 

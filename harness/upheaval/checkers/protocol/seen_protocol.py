@@ -119,10 +119,10 @@ class SeenBallots:
     def _cast(self, voter: _Voter, event: MemberEvent, ballot: Ballot, before: Ballot | None) -> None:
         """Record a vote. `before` is a vote that was given before this one was requested."""
         to = event.integer("to")
-        known, said = voter.ballots.setdefault(ballot.term_id, ballot), voter.said.get(to)
+        known, sent = voter.ballots.setdefault(ballot.term_id, ballot), voter.said.get(to)
         if event.fields.get(LATE) is not True:
             voter.said[to] = ballot
-            before = max((each for each in (before, said) if each is not None), key=_term_of, default=None)
+            before = max((vote for vote in (before, sent) if vote is not None), key=_term_of, default=None)
         if voter.last is None or voter.last.term_id < ballot.term_id:
             voter.last = ballot
         if known.candidate_id != ballot.candidate_id:
@@ -239,7 +239,7 @@ class SeenCommits:
         self._terms.commit(term, Mark(position, event.place))
 
     def _require_covered(self, event: MemberEvent, term: int, position: int) -> None:
-        if position <= max((mark.position for each, mark in self._terms.committed.items() if each <= term), default=0):
+        if position <= max((mark.position for led, mark in self._terms.committed.items() if led <= term), default=0):
             # The position had been committed before.
             return
         reports = self._reports[event.member_id]
@@ -252,7 +252,7 @@ class SeenCommits:
         if 1 + len(having) < needed:
             names = ", ".join(map(str, sorted((event.member_id, *having))))
             # Also count members that reached the position in an earlier term, and therefore in another log.
-            reaching = [each for each, terms in reports.items() if max(terms.values(), default=_NONE) >= position]
+            reaching = [member for member, terms in reports.items() if max(terms.values(), default=_NONE) >= position]
             rule = Rule.EARLIER_TERM_COUNTED if 1 + len(reaching) >= needed else Rule.NO_QUORUM
             raise event.invalid(
                 f"member {event.member_id} called position {position} committed in term {term}, which members {names} "

@@ -207,9 +207,9 @@ def _check(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:
     if not are_shipped(services_of(evidence.manifest)):
         # A user's service may have scheduled all other timers.
         scheduled = {entry.id for entry in log.entries.those((Function.SCHEDULE,))}
-        fired = [each for each in fired if each.timer_id in scheduled]
-    found = judge_timers(evidence.operations, log.entries.those(TIMERS), fired, events.time_unit, elections)
-    return excused(found, lambda: evidence.stall)
+        fired = [timer for timer in fired if timer.timer_id in scheduled]
+    results = judge_timers(evidence.operations, log.entries.those(TIMERS), fired, events.time_unit, elections)
+    return excused(results, lambda: evidence.stall)
 
 
 TIMERS_CHECKER: Final = Checker(
