@@ -76,7 +76,7 @@ _OF_A_LIFE: Final = (
 
 
 @dataclass(slots=True)
-class _Told:
+class _Traced:
     """What the trace of one member shows of its writers."""
 
     started: dict[str, set[int]] = field(default_factory=dict)
@@ -163,8 +163,8 @@ def _broken(
 # --- who wrote it ---
 
 
-def _trace_of(folder: MemberFolder, manifest: Manifest, member_id: int) -> _Told:
-    traced = _Told()
+def _trace_of(folder: MemberFolder, manifest: Manifest, member_id: int) -> _Traced:
+    traced = _Traced()
     for event in folder.read_trace():
         fields = event.fields
         if fields.get("member", member_id) != member_id:
@@ -179,7 +179,7 @@ def _trace_of(folder: MemberFolder, manifest: Manifest, member_id: int) -> _Told
     return traced
 
 
-def _note(traced: _Told, event: TraceEvent) -> None:
+def _note(traced: _Traced, event: TraceEvent) -> None:
     fields = event.fields
     pid = fields.get("pid")
     if event.event == TraceKind.PROCESS_START and isinstance(pid, int):
@@ -271,7 +271,7 @@ def _object(path: Path) -> Mapping[str, Json] | None:
 # --- marks and node state ---
 
 
-def _check_marks(folder: MemberFolder, member_id: int, traced: _Told | None) -> int:
+def _check_marks(folder: MemberFolder, member_id: int, traced: _Traced | None) -> int:
     marks = sorted(folder.cluster.glob("cluster-mark*.dat"))
     archive_mark = folder.archive / "archive-mark.dat"
     for path in marks:
@@ -309,7 +309,7 @@ def _mark(folder: MemberFolder, path: Path, kind: type[mark_file.Header]) -> mar
         raise _broken(folder, path, f"is no mark file: {error}") from error
 
 
-def _require_started(folder: MemberFolder, path: Path, component: str, pid: int, traced: _Told | None) -> None:
+def _require_started(folder: MemberFolder, path: Path, component: str, pid: int, traced: _Traced | None) -> None:
     """The trace must have the start of the last owner of a mark file."""
     if traced is None:
         return
@@ -318,7 +318,7 @@ def _require_started(folder: MemberFolder, path: Path, component: str, pid: int,
         raise _broken(folder, path, f"is of process {pid}, and the trace has no start of it")
 
 
-def _check_node_state(folder: MemberFolder, traced: _Told | None) -> int:
+def _check_node_state(folder: MemberFolder, traced: _Traced | None) -> int:
     """The file must not name a term that the member never saw. Another promise checks that it has the member's
     votes.
     """

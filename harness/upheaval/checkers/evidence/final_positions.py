@@ -35,7 +35,7 @@ def final_positions(
         for final in finals:
             _require_nothing_later(final, traced, completed_ns(manifest), acknowledged)
         if finals:
-            _require_told(finals, traced, manifest.members)
+            _require_traced(finals, traced, manifest.members)
             _require_no_more_traffic(bounds, past_commit)
     except Broken as broken:
         return broken.finding(Promise.FINAL_POSITIONS)
@@ -118,7 +118,7 @@ def _require_recorded(traced: TracedPositions, ends: Mapping[int, int], bounds: 
         raise Broken(Verdict.INVALID, detail, members=short, position=recorded)
 
 
-def _require_told(finals: Sequence[FinalPosition], traced: TracedPositions, members: int) -> None:
+def _require_traced(finals: Sequence[FinalPosition], traced: TracedPositions, members: int) -> None:
     """Evidence other than the manifest must show the commit position."""
     if members > 1 and traced.is_whole:
         furthest = -1 if traced.committed is None else traced.committed.position

@@ -19,7 +19,7 @@ _APPENDED: Final = "AppendPosition"
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class TracedPosition:
     """A log position in a member's trace, with the time of the first line that has it."""
 
     member_id: int
@@ -37,11 +37,11 @@ class TracedPositions:
 
     is_whole: bool = False
     """Every member has a trace."""
-    committed: Told | None = None
+    committed: TracedPosition | None = None
     """The furthest position that a leader announced as committed."""
-    committed_in_run: Told | None = None
+    committed_in_run: TracedPosition | None = None
     """The furthest one announced before the last look at the members in the converge phase."""
-    appended: tuple[Told, ...] = ()
+    appended: tuple[TracedPosition, ...] = ()
     """The append position that each member reported in the last term, without replaced members."""
     replaced: tuple[int, ...] = ()
     """Members that moved to another host, without the recordings of the old one."""
@@ -68,9 +68,9 @@ def traced_positions(run: RunFolder, manifest: Manifest) -> TracedPositions:
     members = range(manifest.members)
     folders = [run.member(member_id) for member_id in members]
     end_ns = completed_ns(manifest)
-    committed: Told | None = None
-    in_run: Told | None = None
-    appended: dict[int, tuple[int, Told]] = {}
+    committed: TracedPosition | None = None
+    in_run: TracedPosition | None = None
+    appended: dict[int, tuple[int, TracedPosition]] = {}
     last_term = -1
     for reported in _applied(run, manifest):
         committed = _further(reported, committed)
@@ -81,7 +81,7 @@ def traced_positions(run: RunFolder, manifest: Manifest) -> TracedPositions:
         if position is None or type(term) is not int:
             continue
         last_term = max(last_term, term)
-        reported = Told(member_id, event.line, event.ns, position)
+        reported = TracedPosition(member_id, event.line, event.ns, position)
         if event.fields["message"] == _APPENDED:
             before = appended.get(member_id)
             if event.event == TraceKind.SEND and (before is None or (term, position) > (before[0], before[1].position)):
@@ -105,11 +105,11 @@ def traced_positions(run: RunFolder, manifest: Manifest) -> TracedPositions:
     )
 
 
-def _further(reported: Told, known: Told | None) -> Told:
+def _further(reported: TracedPosition, known: TracedPosition | None) -> TracedPosition:
     return reported if known is None or reported.position > known.position else known
 
 
-def _applied(run: RunFolder, manifest: Manifest) -> Iterator[Told]:
+def _applied(run: RunFolder, manifest: Manifest) -> Iterator[TracedPosition]:
     """What services had applied when they ended was committed. Traces without messages show nothing more."""
     if manifest.system == OWN_SYSTEM:
         return
@@ -118,7 +118,7 @@ def _applied(run: RunFolder, manifest: Manifest) -> Iterator[Told]:
         for event in folder.read_trace() if folder.trace.exists() else ():
             position = event.fields.get("log_position")
             if event.event == TraceKind.SERVICE_TERMINATE and type(position) is int:
-                yield Told(member_id, event.line, event.ns, position)
+                yield TracedPosition(member_id, event.line, event.ns, position)
 
 
 def _messages(run: RunFolder, members: Sequence[int]) -> Iterator[tuple[int, TraceEvent]]:

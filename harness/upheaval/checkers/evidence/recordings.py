@@ -41,7 +41,7 @@ _CATALOG_HEADER_LENGTH: Final = 32
 _DESCRIPTOR_HEADER: Final = struct.Struct("<iii")
 _DESCRIPTOR_HEADER_LENGTH: Final = 32
 _DESCRIPTOR: Final = struct.Struct("<qqqqqqqiiiiii")
-_SAID: Final = (2, 5, 6, 7, 8, 9, 11, 12)
+_OFFSETS: Final = (2, 5, 6, 7, 8, 9, 11, 12)
 """Offsets of the fields of a `CatalogEntry` in a descriptor."""
 _DESCRIPTOR_VALID: Final = 1
 _CASTAGNOLI: Final = 0x82F63B78
@@ -546,7 +546,9 @@ def catalog_entries(path: Path) -> Iterator[CatalogEntry]:
             continue
         fields = _DESCRIPTOR.unpack_from(content, begin)
         is_intact = checksum == 0 or _is_checksum(checksum & 0xFFFFFFFF, bytes(content[begin:offset]))
-        recording_id, start, stop, initial_term_id, segment, term, session, stream = (fields[index] for index in _SAID)
+        recording_id, start, stop, initial_term_id, segment, term, session, stream = (
+            fields[index] for index in _OFFSETS
+        )
         yield CatalogEntry(recording_id, start, stop, initial_term_id, segment, term, session, stream, is_intact)
 
 

@@ -24,7 +24,7 @@ from upheaval_node.types import MS, NEVER_NS
 SILENCE_NS: Final = 100 * MS
 """Shorter than any heartbeat time-out. Shorter silences are not recorded."""
 
-_LEADER_SAYS: Final = frozenset({"CommitPosition", "NewLeadershipTerm"})
+_OF_LEADER: Final = frozenset({"CommitPosition", "NewLeadershipTerm"})
 _SILENCES: Final = frozenset(ElectionCause)
 
 
@@ -35,15 +35,15 @@ class _Leadership:
     leadership_term_id: int
     member_id: int
     begin_ns: int
-    said_ns: int
+    last_ns: int
     silences: list[tuple[int, int, int]] = field(default_factory=list)
     """The gaps longer than `SILENCE_NS`: begin, end, and the trace line that ends each."""
 
-    def say(self, event: TraceEvent) -> None:
+    def record(self, event: TraceEvent) -> None:
         """Record a heartbeat, or the end of the leadership."""
-        if event.ns - self.said_ns >= SILENCE_NS:
-            self.silences.append((self.said_ns, event.ns, event.line))
-        self.said_ns = event.ns
+        if event.ns - self.last_ns >= SILENCE_NS:
+            self.silences.append((self.last_ns, event.ns, event.line))
+        self.last_ns = event.ns
 
 
 @dataclass(slots=True)
@@ -64,7 +64,7 @@ class _Member:
     """The last trace line of that process."""
     _entered: tuple[Json, Json] = (None, None)
     """Its current term and that term's leader."""
-    _told_ns: dict[Json, int] = field(default_factory=dict)
+    _heard_ns: dict[Json, int] = field(default_factory=dict)
     """When it last heard from its leader, or from each of its followers."""
     contact: Contact | None = None
 
@@ -79,18 +79,18 @@ class _Member:
                 self._enter(event)
             case TraceKind.ELECTION_STATE | TraceKind.CLUSTER_END:
                 if event.fields.get("reason") in _SILENCES:
-                    self.gave_up.append((event, tuple(self._told_ns.values())))
+                    self.gave_up.append((event, tuple(self._heard_ns.values())))
                 self._leave(event)
             case TraceKind.MODULE_STATE if event.fields.get("new") in ("TERMINATING", "CLOSED"):
                 self._leave(event)
             case TraceKind.SEND if self._leads is not None and event.fields.get("message") == "CommitPosition":
-                self._leads.say(event)
-            case TraceKind.RECEIVE if event.fields.get("message") in _LEADER_SAYS:
+                self._leads.record(event)
+            case TraceKind.RECEIVE if event.fields.get("message") in _OF_LEADER:
                 if (event.fields.get("leadership_term_id"), event.fields.get("leader_member_id")) == self._entered:
-                    self._told_ns[self._entered[1]] = event.ns
+                    self._heard_ns[self._entered[1]] = event.ns
             case TraceKind.RECEIVE if self._leads is not None and event.fields.get("message") == "AppendPosition":
                 if event.fields.get("leadership_term_id") == self._leads.leadership_term_id:
-                    self._told_ns[event.fields.get("follower_member_id")] = event.ns
+                    self._heard_ns[event.fields.get("follower_member_id")] = event.ns
         if self._is_ready:
             self.ready[-1] = self.ready[-1][0], event.ns
         if event.fields.get("component") == self._component:
@@ -99,7 +99,7 @@ class _Member:
     def close(self) -> None:
         """End the trace of a process. A killed process may have been silent up to its last line."""
         if self._leads is not None and self._last is not None and self._last.event != TraceKind.PROCESS_END:
-            self._leads.say(self._last)
+            self._leads.record(self._last)
         self._leads, self._is_ready = None, False
 
     def _enter(self, event: TraceEvent) -> None:
@@ -108,14 +108,14 @@ class _Member:
             self.ready.append((event.ns, event.ns))
         term = event.fields.get("leadership_term_id")
         self._component = event.fields.get("component")
-        self._entered, self._told_ns = (term, event.fields.get("leader_member_id")), {}
+        self._entered, self._heard_ns = (term, event.fields.get("leader_member_id")), {}
         if event.fields.get("leader_member_id") == self.member_id and isinstance(term, int):
             self._leads = _Leadership(term, self.member_id, event.ns, event.ns)
             self.led.append(self._leads)
 
     def _leave(self, event: TraceEvent) -> None:
         if self._leads is not None and event.fields.get("state") != "CLOSED":
-            self._leads.say(event)
+            self._leads.record(event)
             self._leads = None
 
     def is_ready(self, begin_ns: int, end_ns: int) -> bool:

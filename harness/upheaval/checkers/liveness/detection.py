@@ -10,8 +10,8 @@ from typing import Final
 from upheaval.records import Json, TraceEvent
 from upheaval_node.trace_kinds import TraceKind
 
-_LEADER_SAYS: Final = frozenset({"CommitPosition", "NewLeadershipTerm"})
-_FOLLOWER_SAYS: Final = "AppendPosition"
+_OF_LEADER: Final = frozenset({"CommitPosition", "NewLeadershipTerm"})
+_OF_FOLLOWER: Final = "AppendPosition"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Contact:
     def _is_other(self, event: TraceEvent) -> bool:
         """Whether it shows that the leader, or a follower of this leader, is there. Terms do not count here."""
         message = event.fields.get("message")
-        return message == _FOLLOWER_SAYS if self._leads else message in _LEADER_SAYS
+        return message == _OF_FOLLOWER if self._leads else message in _OF_LEADER
 
     def _look(self, event: TraceEvent) -> None:
         if self._since_ns is None:

@@ -194,7 +194,7 @@ def _unexplained_end(
     can_be_explained = is_simulated or life.status in _OF_ENVIRONMENT | _OF_MEMBER
     if _is_refused(life):
         hits = [hit for hit in hits if hit.what not in _HARMLESS_LATER or life.begin_ns < hit.heal_begin_ns]
-    if can_be_explained and (life.is_told_to_end or any(_lasts(hit, life.last_ns) for hit in hits)):
+    if can_be_explained and (life.is_ending or any(_lasts(hit, life.last_ns) for hit in hits)):
         return None
     return Broken(verdict, detail, members=(life.member_id,))
 

@@ -111,9 +111,9 @@ class CommitRules:
                 )
                 yield leader, event.invalid(detail, leader, position=position)
 
-    def said(self) -> str:
+    def summary(self) -> str:
         """Summarise what the promise rests on if it was kept."""
-        return self._terms.said()
+        return self._terms.summary()
 
     # --- messages ---
 

@@ -11,7 +11,7 @@ from typing import Final
 from upheaval.checkers.checker import Checker, Source
 from upheaval.checkers.evidence.losses import losses_of
 from upheaval.checkers.evidence.node_states import candidate_term
-from upheaval.checkers.evidence.protocol_events import MemberEvent, NotTold, Place, Rules
+from upheaval.checkers.evidence.protocol_events import BrokenIfWhole, MemberEvent, Place, Rules
 from upheaval.checkers.evidence.troubles import timeouts_of
 from upheaval.checkers.promises import AnyPromise, Promise
 from upheaval.checkers.protocol.ballots import BallotRules, require_stored
@@ -58,7 +58,7 @@ def check_protocol(run: RunFolder, manifest: Manifest) -> list[Result]:
         has_spoken = False
         for event in folder.read_trace() if folder.trace.exists() else ():
             has_spoken |= event.event in _OF_MODULE
-            hearing.tell(member_event(folder.member_id, event))
+            hearing.on_event(member_event(folder.member_id, event))
         if not has_spoken:
             unheard.append(folder.member_id)
     if not unheard:
@@ -92,17 +92,17 @@ def _check_seen(run: RunFolder, manifest: Manifest) -> list[Finding]:
     for member_id, event in messages_of(run):
         if member_id in members:
             place = Place(member_id, event.line, run.consensus_file.name)
-            hearing.tell(MemberEvent(place, event.ns, event.event, event.fields))
+            hearing.on_event(MemberEvent(place, event.ns, event.event, event.fields))
     folders = [run.member(member_id) for member_id in members]
     for folder in folders:
         for event in folder.read_trace() if folder.trace.exists() else ():
             if event.event == TraceKind.ELECTION_STATE:
-                hearing.tell(member_event(folder.member_id, event))
+                hearing.on_event(member_event(folder.member_id, event))
     for forgotten in _compare_node_states(ballots, folders, forgetful):
         hearing.note(forgotten)
     findings = []
     for rule, not_seen in rules.items():
-        detail = f"{rule.said()}, as forwarders saw them; {not_seen}"
+        detail = f"{rule.summary()}, as forwarders saw them; {not_seen}"
         good = Finding(rule.promise, Verdict.VALID, detail)
         if why:
             good = Finding(rule.promise, Verdict.UNKNOWN, why)
@@ -161,7 +161,7 @@ class _Hearing:
         if known is None or finding.verdict > known.verdict:
             self.worst[finding.promise] = finding
 
-    def tell(self, event: MemberEvent) -> None:
+    def on_event(self, event: MemberEvent) -> None:
         """Feed the next event of a member."""
         if LOST_EVENTS in event.fields:
             self.lost.setdefault(event.member_id, f"{event.place} tells of lost events")
@@ -170,7 +170,7 @@ class _Hearing:
             try:
                 rule.on_event(event)
             except Broken as broken:
-                finding = _excused(broken.finding(rule.promise), lost if isinstance(broken, NotTold) else "")
+                finding = _excused(broken.finding(rule.promise), lost if isinstance(broken, BrokenIfWhole) else "")
                 self.note(finding)
                 if finding.verdict is Verdict.UNKNOWN:
                     self.lost.setdefault(event.member_id, finding.detail)
@@ -230,7 +230,7 @@ def _finding(rules: Rules, broken: Finding | None, unheard: Sequence[int], run: 
             return trace_missing(rules.promise, member_id)
         detail = f"member-{member_id}/trace.jsonl tells nothing of its consensus module"
         return Finding(rules.promise, Verdict.UNKNOWN, detail, members=(member_id,))
-    return Finding(rules.promise, Verdict.VALID, rules.said())
+    return Finding(rules.promise, Verdict.VALID, rules.summary())
 
 
 PROTOCOL: Final = Checker(

@@ -52,7 +52,7 @@ class _Voter:
     """The first vote in each term, including votes for itself."""
     last: Ballot | None = None
     """The vote in the highest term."""
-    said: dict[int, Ballot] = field(default_factory=dict)
+    sent: dict[int, Ballot] = field(default_factory=dict)
     """The last vote or vote request that was sent to each member."""
     asked: dict[tuple[int, int], tuple[_Log, Ballot | None]] = field(default_factory=dict)
     """By term and candidate: the candidate's log, and the value of `last` when the request may have arrived."""
@@ -98,7 +98,7 @@ class SeenBallots:
         """Nothing: no rule needs the end of the messages."""
         return iter(())
 
-    def said(self) -> str:
+    def summary(self) -> str:
         """Summarise what the promise rests on if it was kept."""
         votes = sum(len(voter.ballots) for voter in self._voters)
         return f"{votes} votes of {self._members} members, {len(self._leaders)} terms led by a quorum's votes"
@@ -119,9 +119,9 @@ class SeenBallots:
     def _cast(self, voter: _Voter, event: MemberEvent, ballot: Ballot, before: Ballot | None) -> None:
         """Record a vote. `before` is a vote that was given before this one was requested."""
         to = event.integer("to")
-        known, sent = voter.ballots.setdefault(ballot.term_id, ballot), voter.said.get(to)
+        known, sent = voter.ballots.setdefault(ballot.term_id, ballot), voter.sent.get(to)
         if event.fields.get(LATE) is not True:
-            voter.said[to] = ballot
+            voter.sent[to] = ballot
             before = max((vote for vote in (before, sent) if vote is not None), key=_term_of, default=None)
         if voter.last is None or voter.last.term_id < ballot.term_id:
             voter.last = ballot
@@ -220,9 +220,9 @@ class SeenCommits:
         """Nothing: no rule needs the end of the messages."""
         return iter(())
 
-    def said(self) -> str:
+    def summary(self) -> str:
         """Summarise what the promise rests on if it was kept."""
-        return self._terms.said()
+        return self._terms.summary()
 
     def _led_by(self, member_id: int) -> int:
         led = (term for term, base in self._terms.bases.items() if base.place.member_id == member_id)
