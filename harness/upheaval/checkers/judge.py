@@ -1,5 +1,4 @@
-"""Judges a run from its folder alone: runs every checker of the table and sees that each promise has exactly one
-answer.
+"""Judges a run from its folder alone: runs every checker, and makes sure that each promise has exactly one answer.
 
 A promise is unknown if its checker gives no answer, answers twice, answers another checker's promise, or raises; the
 finding names the checker. Silence is never green. A promise is also unknown if its checker needs a file that the run

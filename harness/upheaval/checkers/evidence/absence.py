@@ -118,7 +118,7 @@ def _require_trace(facts: TraceFacts, manifest: Manifest) -> None:
 
 
 def _require_no_gap(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts]) -> None:
-    """A member that nothing held up must keep sending or receiving."""
+    """A member must keep sending or receiving, except during faults and stalls."""
     if manifest.system != OWN_SYSTEM or manifest.members < 2:
         return
     faults = list(run.read_faults()) if any(facts.gaps for facts in traces) else []

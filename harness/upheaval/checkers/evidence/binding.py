@@ -107,8 +107,9 @@ def check_binding(run: RunFolder, manifest: Manifest) -> list[Finding]:
 
 
 def _check_member(run: RunFolder, manifest: Manifest, member_id: int, *, is_lossy: bool) -> int:
-    """The number of files compared. The files of a member that lost some are of different moments and need not
-    agree.
+    """Compare the files of a member. Returns their number.
+
+    If a member lost files, the others are of different moments and need not agree.
     """
     folder = run.member(member_id)
     traced = _trace_of(folder, manifest, member_id) if folder.trace.exists() else None
@@ -118,7 +119,7 @@ def _check_member(run: RunFolder, manifest: Manifest, member_id: int, *, is_loss
     files += _check_marks(folder, member_id, traced)
     if manifest.system == OWN_SYSTEM:
         files += _check_node_state(folder, traced)
-    # Members restored from a backup of Aeron's lack the terms that this backup did not name.
+    # Aeron's backup need not name every term. Members that are restored from it lack the others.
     names_all = manifest.system == OWN_SYSTEM or read_origin(run.path) is None
     is_at_end = manifest.converge is not None and manifest.converge.reached
     # Aeron records a term, with its leader's session, before it names the term.
@@ -278,7 +279,7 @@ def _check_marks(folder: MemberFolder, member_id: int, traced: _Traced | None) -
         mark = _mark(folder, path, mark_file.ClusterMarkHeader)
         if mark is None:
             continue
-        # A service learns its owner when it joins the log. Without a version the owner has not come so far.
+        # A service learns its member when it joins the log. Until then its mark file has no version.
         if mark.version and mark.member_id not in (member_id, _NOBODY):
             raise _broken(folder, path, f"is of member {mark.member_id}")
         is_service = mark.component_type == cmm.ClusterComponentType.CONTAINER

@@ -110,7 +110,7 @@ def _further(reported: TracedPosition, known: TracedPosition | None) -> TracedPo
 
 
 def _applied(run: RunFolder, manifest: Manifest) -> Iterator[TracedPosition]:
-    """What services had applied when they ended was committed. Traces without messages show nothing more."""
+    """Yield what services had applied when they ended: that was committed. For traces without messages."""
     if manifest.system == OWN_SYSTEM:
         return
     for member_id in range(manifest.members):

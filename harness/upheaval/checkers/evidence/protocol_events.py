@@ -63,7 +63,7 @@ class MemberEvent:
 
 
 class BrokenIfWhole(Broken):
-    """Breaks a rule, unless the trace lost a line."""
+    """A broken rule. It proves nothing if the trace lost a line."""
 
 
 class Rules(Protocol):

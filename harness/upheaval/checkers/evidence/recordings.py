@@ -118,9 +118,9 @@ class RecordedLog:
             path = self._segment_path(base)
 
     def message_at(self, position: int) -> bytes | None:
-        """The whole message whose frame begins there or after padding there; None if there is none.
+        """The message that begins at a position, or after padding there; None if there is none.
 
-        For a message of one frame, at a position where a frame begins or the log ends.
+        The message must have one frame. At the position a frame must begin, or the log end.
         """
         while (header := self._header_at(position)) is not None:
             length, kind = header
@@ -258,7 +258,7 @@ class RecordedLog:
 
 
 def _has_frames_of(segment: Segment, data: bytearray) -> bool:
-    """Whether the content of a segment file has these frames and no other. Overwrites session ids where it has."""
+    """Whether a segment file has these frames and no other. Zeroes words of `data`, so if not, read it again."""
     words = memoryview(data)[: len(data) & ~31].cast("i")
     end = segment.end >> 2
     if end > len(words) or (end < len(words) and words[end] > 0):

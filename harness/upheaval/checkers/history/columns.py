@@ -265,7 +265,7 @@ class _File:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._marks = array("q")
-        """Where each `_LINES_OF_A_MARK`-th line begins; found when it is needed first."""
+        """Where each `_LINES_OF_A_MARK`-th line begins; empty until first use."""
         self._lines: tuple[int, list[bytes]] = -1, []
         """The lines from a mark on that were read last."""
 

@@ -172,7 +172,7 @@ class _Possible:
         self._is_exhausted = is_exhausted
         self._budget = budget
         self._dead: Visited = {}
-        """What leads to no order, whichever operation came before with whichever result."""
+        """Configurations that lead to no order. That does not depend on earlier operations and results."""
 
     def results(self, asked: Sequence[Operation]) -> dict[int, tuple[tuple[Json, ...], bool]]:
         """The possible results by operation id, and whether all of them are known."""

@@ -159,9 +159,7 @@ def _read(run: RunFolder, manifest: Manifest) -> Iterator[_Member]:
 
 
 def _late_detection(run: RunFolder, contact: Contact) -> Finding | None:
-    """The longest silence that a member sat through although only links had faults, and its loop did not stall; None
-    without one.
-    """
+    """The longest lapse of a member while only links had faults and its loop did not stall; None without one."""
     others = [
         Trouble(fault.inject_begin_ns, NEVER_NS if fault.heal_end_ns is None else fault.heal_end_ns, fault.members)
         for fault in run.read_faults()

@@ -1,7 +1,8 @@
-"""When a member should have missed its leader, or a leader its quorum, and did not: the silences that it sat through.
+"""Lapses: silences after which a member should have given up its leader, or a leader its quorum, and did not.
 
-A member judges others by its own clock and by the messages that reached it, so its trace alone decides. Links may fail:
-that is what it has to notice. While its module is not active it does not look. This module knows no faults.
+A member judges others by its own clock and by the messages that reached it, so its trace alone decides. A fault of a
+link is no excuse: the member must notice it. A member whose module is not active does not check. This module knows no
+faults.
 """
 
 from dataclasses import dataclass, field

@@ -101,7 +101,7 @@ class _Asked:
 
     def __init__(self, history: History, fault_moments: Sequence[int], calls: CallTimes | None) -> None:
         self.sessions: dict[int, array[int]] = {}
-        """By session the rows of what it took, where it was ever answered."""
+        """The rows that each session took. Sessions that were never answered are left out."""
         self._history = history
         self._fault_moments = fault_moments
         self._entries_ns = () if calls is None else calls.entries_ns
@@ -132,12 +132,14 @@ class _Asked:
         return map(times.__getitem__, in_order(times))
 
     def last_before(self, end_ns: int) -> int:
-        """When a client last asked for an operation or a session before that."""
+        """When a client last asked for an operation or a session before that time."""
         return max(filter(end_ns.__gt__, self._history.invoked), default=0)
 
     def asking_between(self, begin_ns: int, end_ns: int) -> tuple[int, int]:
-        """Since when clients asked in an interval without answers, and when one last did, among the requests whose end
-        of waiting is known. Where none asks, as between two loads, no answer is missed.
+        """In an interval without answers: since when clients waited, and when one last asked.
+
+        Counts only requests whose end of waiting is known. While no client waits, as between two loads, no answer is
+        missing.
         """
         history = self._history
         known = [
@@ -236,7 +238,7 @@ class _Judge:
         faults: Sequence[FaultRecord],
     ) -> None:
         self.missed: list[Finding] = []
-        # A change of leader takes no longer, and here none is needed.
+        # As long as a change of leader may take, although none is needed here.
         timeouts = timeouts_of(manifest)
         self.allowed_ns = failover_ns(timeouts)
         # A client may notice the end of its session, and of the next one, only by a time-out.

@@ -68,7 +68,7 @@ class _Judge:
         self._unit = units_of_ms(events.time_unit)
 
     def look_at(self, end: SessionEnd, facts: SessionFacts) -> None:
-        """In each term of a new leader, up to the one in which the session closed."""
+        """Judge a session in each term of a new leader, up to the one in which it closed."""
         for clock in self._successors(facts):
             self.lived_on += 1
             self._require_time(end, facts, clock)
@@ -125,7 +125,7 @@ class _Judge:
         return has_learned and any(_may_have_ended(leader, end, facts, clock) for leader in earlier)
 
     def _require_word(self, end: SessionEnd, facts: SessionFacts, clock: LeaderClock) -> None:
-        """No client may give up a session that the new leader has open because it found no leader."""
+        """While the new leader has a session open, its client must not give it up for lack of a leader."""
         term = clock.leadership_term_id
         if end.followed_term_id is None or end.followed_term_id >= term:
             return

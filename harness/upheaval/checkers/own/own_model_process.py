@@ -88,7 +88,7 @@ def judged(
     task: Fields,
     payloads: Payloads = AS_TEXT,
 ) -> Fields:
-    """The first wrong answer, or why judging failed at which position, or the number of right answers."""
+    """The first wrong answer, or why and where judging failed, or the number of right answers."""
     if issubclass(model, ClusteredService):
         compared = _answers_of_service(model, log, answers, task)
     else:

@@ -29,7 +29,7 @@ end.
 
 
 _BATCH_LENGTH: Final = 8 << 20
-"""Bytes of states after which their forms are asked for."""
+"""The bytes of states in one question for their forms."""
 BUDGET_VARIABLE: Final = "UPHEAVAL_REPLAY_SECONDS"
 """The environment variable that overrides `BUDGET_S`."""
 _SERVICE: Final = "service"

@@ -107,7 +107,7 @@ class _Judge:
         self._traces = traces
         self._unled = 0
         self._commit: _Commit | None = None
-        """Of the answer before: most answers in the order of the log share it."""
+        """That of the previous answer. In the order of the log, most answers share it."""
         self._leaders = {
             term: _Leader(facts.member_id, _lead(facts.terms[term].leads, deaths.get(facts.member_id, ())), known)
             for facts in traces

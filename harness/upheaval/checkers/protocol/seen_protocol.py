@@ -183,11 +183,11 @@ class SeenCommits:
         self._count = members
         self._terms = TermLogs(is_forgetful)
         self._reports: list[dict[int, dict[int, int]]] = [{} for _ in range(members)]
-        """By whom it may have reached, follower and term: the highest position."""
+        """The highest reported position, by the member that the report may have reached, follower and term."""
         self._stood = [_NONE] * members
-        """The last term that each stood for: who leads has stood for none since."""
+        """The last term in which each member was a candidate. A leader was a candidate in none since."""
         self._logs: dict[tuple[int, int], _Log] = {}
-        """By term and candidate, the log with which it stood."""
+        """The log of each candidate, by term and candidate."""
 
     def on_event(self, event: MemberEvent) -> None:
         """Check the next message or election."""

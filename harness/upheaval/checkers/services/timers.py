@@ -73,7 +73,7 @@ class _Judge:
         self._clock = Clock((), time_unit)
         self._timers: dict[int, _Timer] = {}
         self._cancelled = self._crossed = self._judged = self._late = 0
-        # For answered entries with ever later invocations: the invocation times, and the entries.
+        # Answered entries, each invoked later than all before: the invocation times, and the entries.
         self._invoked: list[int] = []
         self._entered: list[LogEntry] = []
         self._missed: list[Broken] = []
