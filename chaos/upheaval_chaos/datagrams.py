@@ -49,9 +49,9 @@ def ping(address: str, text: Callable[[], PingText], timeout_s: float) -> Ping:
             asker.sendto(first.padding, target)
         now_ns = time.monotonic_ns()
         while now_ns < deadline_ns:
-            said = text()
-            asked[said.mark] = begin_ns if first.repeats else now_ns
-            asker.sendto(said.hello, target)
+            message = text()
+            asked[message.mark] = begin_ns if first.repeats else now_ns
+            asker.sendto(message.hello, target)
             until_ns = min(now_ns + int(_AGAIN_S * S), deadline_ns)
             mark = _answer(asker, asked, until_ns)
             now_ns = time.monotonic_ns()
@@ -91,13 +91,13 @@ def _target(address: str) -> tuple[str, int]:
 def _numbers(asker: socket.socket, wait_s: float) -> list[int]:
     """Of the probes that come, until none has come for so long. Padding in the place of one is none."""
     asker.settimeout(wait_s)
-    found = []
+    numbers = []
     with contextlib.suppress(TimeoutError):
         while True:
             data = asker.recv(2048)
             if not is_omitted(data):
-                found.append(int.from_bytes(data[_MARK], "little"))
-    return found
+                numbers.append(int.from_bytes(data[_MARK], "little"))
+    return numbers
 
 
 def _answer(asker: socket.socket, asked: dict[bytes, int], until_ns: int) -> bytes | None:

@@ -267,11 +267,11 @@ class Group:
 
 def sparing(fault: FaultT, victim: Callable[[str], int]) -> FaultT:
     """The same fault with the victims that its targets spare."""
-    told: Any = fault
-    named = {field.name: getattr(fault, field.name) for field in fields(told)}
+    untyped: Any = fault
+    named = {field.name: getattr(fault, field.name) for field in fields(untyped)}
     changed = {name: who.sparing(victim) for name, who in named.items() if isinstance(who, Members | Group)}
-    found: FaultT = replace(told, **changed)
-    return found
+    spared: FaultT = replace(untyped, **changed)
+    return spared
 
 
 def who_of(ends: Sequence[int]) -> str:

@@ -111,10 +111,10 @@ def why_unfit(index: Index, only: str = "") -> str:
         if only not in ("", package):
             continue
         root = _folder_of(package)
-        found = {} if root is None else {name: _digest_of(root, name) for name in modules}
+        digests = {} if root is None else {name: _digest_of(root, name) for name in modules}
         # A member's image has no harness, or its public names alone: what is not there does not run.
-        if any(found.values()):
-            changed = next((name for name, expected in modules.items() if found[name] != expected), None)
+        if any(digests.values()):
+            changed = next((name for name, expected in modules.items() if digests[name] != expected), None)
             if changed is not None:
                 return f"{changed} has changed since it was compiled"
     return ""

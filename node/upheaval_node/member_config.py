@@ -157,7 +157,7 @@ def apply_overrides(settings: Settings, overrides: Mapping[str, object], path: s
     """A copy of (nested) settings with some fields replaced. Raises `UsageError` for unknown ones and wrong types."""
     changes: dict[str, object] = {}
     assert is_dataclass(settings)
-    known = {each.name for each in fields(settings)}
+    known = {setting.name for setting in fields(settings)}
     for name, value in overrides.items():
         where = f"{path}.{name}"
         if name not in known:
@@ -212,7 +212,7 @@ class Fields:
         value = self._get(name, default)
         if isinstance(value, str):
             return [value]
-        if not isinstance(value, Sequence) or not all(isinstance(each, str) for each in value):
+        if not isinstance(value, Sequence) or not all(isinstance(text, str) for text in value):
             raise UsageError(f"{name} must be a list of texts, not {value!r}")
         return list(value)
 

@@ -98,7 +98,7 @@ class Turns:
         except TerminationError as error:
             if not error.expected or self._on_ended is None:
                 raise
-            self._turns = [each for each in self._turns if each is not turn]
+            self._turns = [other for other in self._turns if other is not turn]
             self._is_told = True
             self._on_ended(turn.agent, error)
             return 1

@@ -21,7 +21,7 @@ def standby_snapshot_a_frame_off(module: StandbyModule) -> None:
     tell = module._news.tell
 
     def tell_earlier(snapshot: tuple[cm.StandbySnapshotSnapshot, ...]) -> None:
-        tell(tuple(with_values(each, log_position=each.log_position - FRAME_ALIGNMENT) for each in snapshot))
+        tell(tuple(with_values(entry, log_position=entry.log_position - FRAME_ALIGNMENT) for entry in snapshot))
 
     replace_method(module._news, "tell", tell_earlier)
 

@@ -244,8 +244,8 @@ class ClientSession:
             self._drop(entry[1], reason)
 
     def _drop(self, outlet: Outlet, reason: str) -> None:
-        for image, each, _ in list(self._outlets.values()):
-            if each is outlet:
+        for image, attached, _ in list(self._outlets.values()):
+            if attached is outlet:
                 image.reject(reason)
 
     def _on_setup(self, setup: Setup) -> None:
@@ -314,9 +314,9 @@ class ClientSession:
         if state != self._told:
             self._told = state
             self.link.send_command(commands.encode(commands.LISTENING, endpoint=state[0], error=state[1]))
-        for session_id, (image, outlet, told) in self._outlets.items():
+        for session_id, (image, outlet, reported) in self._outlets.items():
             transports = image.active_transport_count
-            if transports != told:
+            if transports != reported:
                 self._outlets[session_id] = (image, outlet, transports)
                 self.link.send_command(commands.encode(commands.TRANSPORTS, session_id=session_id, count=transports))
             if image.stream.tail > outlet.cursor.read_position:

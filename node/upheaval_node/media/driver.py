@@ -394,13 +394,13 @@ class MediaDriver:
         """Heartbeats and liveness while anything is connected; shorter only while something is to be tried again."""
         outbound = self._outbound.values()
         dial_ns = NEVER_NS
-        for each in outbound:
-            dial_ns = min(dial_ns, each.next_dial_ns)
+        for stream in outbound:
+            dial_ns = min(dial_ns, stream.next_dial_ns)
         if any(record.listener is None for record in self.endpoints.listeners.values()):
             dial_ns = min(dial_ns, self._now.ns + self.settings.redial_interval_ns)
         if dial_ns < NEVER_NS:
             return min(self.settings.heartbeat_interval_ns, max(dial_ns - self._now.ns, SHORTEST_TICK_NS))
-        if self._inbound or self.endpoints.links or any(each.needs_ticks for each in outbound):
+        if self._inbound or self.endpoints.links or any(stream.needs_ticks for stream in outbound):
             return self.settings.heartbeat_interval_ns
         return NEVER_NS - self._now.ns
 
@@ -482,14 +482,14 @@ class MediaDriver:
 
     def _on_announced(self, link: FrameLink, source: Source | None, setup: Setup) -> None:
         wanted = [
-            each
-            for each in self._subscriptions.values()
-            if self._wants(each, source, setup) and not self._is_cooling_down(each, setup.session_id)
+            subscription
+            for subscription in self._subscriptions.values()
+            if self._wants(subscription, source, setup) and not self._is_cooling_down(subscription, setup.session_id)
         ]
         if not wanted:
             return
         group = self._group(wanted[0], source)
-        wanted = [each for each in wanted if self._group(each, source) == group]
+        wanted = [subscription for subscription in wanted if self._group(subscription, source) == group]
         stream = self._inbound.get((group, setup.stream_id, setup.session_id))
         if stream is None:
             position = self._first_position(wanted, setup)

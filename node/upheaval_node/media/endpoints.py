@@ -89,7 +89,7 @@ class Endpoints:
         del self.listeners[key]
         if record.listener is not None:
             record.listener.close()
-        for link in [link for link, each in self.links.items() if each.listener == key]:
+        for link in [link for link, link_record in self.links.items() if link_record.listener == key]:
             link.flush()
             link.close("no subscription any more")
 
@@ -181,11 +181,11 @@ class Endpoints:
 
     def link_of_token(self, token: int, stream_id: int) -> FrameLink | None:
         """The newest live connection on which the token was announced."""
-        found = None
+        newest = None
         for link, record in self.links.items():
             if record.tokens.get(token) == stream_id and link.is_connected:
-                found = link
-        return found
+                newest = link
+        return newest
 
     # --- setups ---
 

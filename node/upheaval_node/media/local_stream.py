@@ -51,8 +51,8 @@ class ImageTable:
     def drop(self, image: StreamImage) -> list[StreamSubscription]:
         """End an image. Returns the subscription that had it."""
         dropped: list[StreamSubscription] = []
-        for registration_id, (subscription, each) in list(self._images.items()):
-            if each is image:
+        for registration_id, (subscription, joined) in list(self._images.items()):
+            if joined is image:
                 del self._images[registration_id]
                 dropped.append(subscription)
                 subscription.image_unavailable(image)

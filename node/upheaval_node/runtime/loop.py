@@ -139,10 +139,10 @@ class Loop:
     def run_once(self, timeout_s: float | None) -> int:
         """Wait at most `timeout_s` (None: without end) for input, deliver it, and return how many callbacks ran."""
         done = 0
-        found = self._readiness.wait(self._bounded_timeout(timeout_s))
+        ready_fds = self._readiness.wait(self._bounded_timeout(timeout_s))
         self.woke_ns = time.monotonic_ns()
         # Looked up before the first call: a callback may close a descriptor that another one opens again.
-        ready = [(self._callbacks[fd], fd in self._ringing, events) for fd, events in found]
+        ready = [(self._callbacks[fd], fd in self._ringing, events) for fd, events in ready_fds]
         ringing = 0
         for callback, rings, events in ready:
             ringing += rings
@@ -158,8 +158,8 @@ class Loop:
 
     def take_told(self) -> bool:
         """Whether anything that rings no bell has happened since the last call, or a wait has ended without input."""
-        is_told, self._is_told = self._is_told, False
-        return is_told
+        has_unrung, self._is_told = self._is_told, False
+        return has_unrung
 
     def close(self) -> None:
         """Release the descriptors. No callback runs any more."""

@@ -131,8 +131,8 @@ class TlsIdentity:
 
 def peer_name(tls: ssl.SSLObject) -> str | None:
     """The name of the other end; None when its certificate does not name it clearly."""
-    found = _names(tls)
-    name = name_among(found)
+    names = _names(tls)
+    name = name_among(names)
     return name if name is not None and name.isprintable() and "@" not in name and " " not in name else None
 
 
