@@ -315,11 +315,11 @@ class MemberFault:
 
     def aim(self, target: Target, *, tries: bool = True) -> "MemberInjection":  # noqa: ARG002 - there is nothing to try
         """Aim at the members that are selected now. Raises `UnknownOutcome` when one of them does not run."""
-        injection = self.found(target, self.members.select(roster_of(target)))
+        injection = self.injection_on(target, self.members.select(roster_of(target)))
         injection.require_running()
         return injection
 
-    def found(self, target: Target, member_ids: Sequence[int]) -> "MemberInjection":
+    def injection_on(self, target: Target, member_ids: Sequence[int]) -> "MemberInjection":
         """A fault of these members in their current state, without injecting it: that may have happened before."""
         return MemberInjection(target, self, member_ids)
 

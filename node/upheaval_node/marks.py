@@ -38,7 +38,7 @@ class MarkKeeper:
     def __init__(self, marks: list[Mark]) -> None:
         self._marks = marks
         self._next_ns = 0
-        self.bell: Bell | None = Bell(tells_all=True)
+        self.bell: Bell | None = Bell(covers_all=True)
 
     def record_error(self, now: Now, text: str) -> None:
         """Write to the error log of the first mark file, which is the process's main component."""

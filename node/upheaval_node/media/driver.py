@@ -67,7 +67,7 @@ class MediaDriver:
         self.random = random
         self.network = network
         self.is_closed = False
-        self.bell = Bell(tells_all=True)
+        self.bell = Bell(covers_all=True)
         self.endpoints = Endpoints(network, self, settings)
         self._resolver = resolver
         self._faults = None if errors is None else PeerFaults(errors, "media-peer")
@@ -330,7 +330,7 @@ class MediaDriver:
         if now.ns >= self._next_tick_ns:
             self._tick(now.ns)
         if self._clients is not None:
-            self._clients.tell_changes()
+            self._clients.report_changes()
         count += self._flush_links()
         self.bell.rung = self.next_deadline_ns() <= now.ns
         return count
@@ -362,7 +362,7 @@ class MediaDriver:
             for stream in dirty:
                 stream.buffer.dirty = False
                 stream.flush()
-                stream.images.tell(stream)
+                stream.images.ring_if_changed(stream)
                 if isinstance(stream, InboundStream) and stream.is_done:
                     self._forget_inbound(stream)
             count += len(dirty)

@@ -148,7 +148,7 @@ class Endpoints:
         _, users = self._own_tokens.get(token, (stream_id, 0))
         self._own_tokens[token] = (stream_id, users + 1)
         if users == 0:
-            self._tell_dialled(pack_token(token, stream_id))
+            self._send_to_dialled(pack_token(token, stream_id))
 
     def withdraw(self, token: int) -> None:
         """Remove one user of a token. After the last, the token is withdrawn at the hosts that we dialled."""
@@ -156,9 +156,9 @@ class Endpoints:
         if users > 1:
             self._own_tokens[token] = (stream_id, users - 1)
         elif users == 1:
-            self._tell_dialled(pack_token(token, stream_id, withdrawn=True))
+            self._send_to_dialled(pack_token(token, stream_id, withdrawn=True))
 
-    def _tell_dialled(self, frame: bytes) -> None:
+    def _send_to_dialled(self, frame: bytes) -> None:
         for link, record in self.links.items():
             if record.listener is None and link.is_connected:
                 link.send_required(frame)

@@ -506,7 +506,7 @@ class ServiceContainer:
     def _on_raised(self, error: Exception) -> None:
         """Report an exception of a callback. A failed `assert` is raised again, and ends the member."""
         if not isinstance(error, AssertionError) or is_of_service(error):
-            self._report("service", self._raised.tell(self._now, self.view.log_position, error))
+            self._report("service", self._raised.trace(self._now, self.view.log_position, error))
         if isinstance(error, AssertionError):
             raise error
 

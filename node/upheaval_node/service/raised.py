@@ -37,7 +37,7 @@ class RaisedExceptions:
         self._service_id = service_id
         self._counts: dict[Place | None, int] = {}
 
-    def tell(self, now: Now, log_position: int, error: Exception) -> str:
+    def trace(self, now: Now, log_position: int, error: Exception) -> str:
         """Trace the exception. Returns it as one line, which is the same for all exceptions of one place and
         message.
         """

@@ -334,7 +334,7 @@ class StandbyModule:
             taken = [
                 entry for entry in entries if entry.is_valid_snapshot and entry.log_position == self._snapshots.position
             ]
-            self._news.tell(
+            self._news.notify(
                 tuple(
                     cm.StandbySnapshotSnapshot(
                         recording_id=entry.recording_id,
