@@ -1,5 +1,5 @@
-"""What is seen of links by sockets: `ping` makes a connection and says what became of it, `received` asks the kernel
-how many bytes each connection has received.
+"""What is seen of links by sockets: `ping` makes a connection and returns its outcome, `received` asks the kernel how
+many bytes each connection has received.
 
 Also run as a program by the Python of a container, in a network name space of its own, to which its text is sent: so it
 needs the standard library only, no rights, and nothing of ours.

@@ -320,7 +320,7 @@ class MemberFault:
         return injection
 
     def injection_on(self, target: Target, member_ids: Sequence[int]) -> "MemberInjection":
-        """A fault of these members in their current state, without injecting it: that may have happened before."""
+        """A fault of these members in their current state, which is not injected: it may be in effect already."""
         return MemberInjection(target, self, member_ids)
 
 
@@ -363,7 +363,7 @@ class MemberInjection:
             raise UnknownOutcome(f"cannot {self.what} {self._victim(dead[0])}: it is not running")
 
     def act(self) -> None:
-        """Inject it at each member in turn. Raises `UnknownOutcome` when the injector cannot tell whether it
+        """Inject it at each member in turn. Raises `UnknownOutcome` when the injector does not know whether it
         succeeded.
         """
         for member_id in self.member_ids:

@@ -89,19 +89,19 @@ def read_index(folder: Path) -> Index | None:
     try:
         return Index(**json.loads((folder / INDEX).read_text(encoding="utf-8")))
     except (FileNotFoundError, NotADirectoryError):
-        # The package may lie in an archive.
+        # The package may be in an archive.
         return None
 
 
 def digest(source: bytes) -> str:
-    """Of a source, as the index has it."""
+    """The digest of a source, as in the index."""
     import hashlib
 
     return hashlib.sha256(source).hexdigest()
 
 
 def why_unfit(index: Index, only: str = "") -> str:
-    """Why extension modules cannot stand for the sources that are here, of one package `only`; empty when they can."""
+    """Why extension modules cannot replace the sources that are here, of one package `only`; empty when they can."""
     if index.suffix not in EXTENSION_SUFFIXES:
         return f"compiled for another Python ({index.suffix})"
     packages: dict[str, dict[str, str]] = {}

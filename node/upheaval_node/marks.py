@@ -61,7 +61,7 @@ class MarkKeeper:
             return 0
         self._next_ns = now.ns + ACTIVITY_INTERVAL_NS
         for mark in self._marks:
-            # Whether a disk that is full or broken is the end of the member is for the archive to say.
+            # The archive decides whether a full or broken disk ends the member.
             with contextlib.suppress(StorageError):
                 mark.update_activity(now.epoch_ms)
         return 0

@@ -125,7 +125,7 @@ def config_from_fields(values: Mapping[str, object]) -> MemberConfig:
 
 
 def member_names_by_endpoint(members: str) -> dict[str, str]:
-    """What the certificate of the member at each endpoint of a members string says."""
+    """The name in the certificate of the member at each endpoint of a members string."""
     return {
         endpoint: member_name(member.id)
         for member in parse_members(members).values()

@@ -10,7 +10,7 @@ from upheaval_node.suggestions import did_you_mean
 
 
 def make_named(kind: str, name: str, alternatives: str = "", known: Iterable[str] = ()) -> object:
-    """One of the class that `find_named` finds. Raises as that, and for a constructor that fails or wants arguments."""
+    """An object of the class that `find_named` finds. Raises as that, and for a constructor that fails."""
     named = find_named(kind, name, alternatives, known)
     try:
         return named()

@@ -103,7 +103,7 @@ class Connector:
         return self._states.current
 
     def do_work(self, now: Now) -> int:
-        """Take the next step. After the message time-out, `error` tells which step was reached."""
+        """Take the next step. After the message time-out, `error` names the step that was reached."""
         self._now = now
         if self._deadline_ns is None:
             self._deadline_ns = now.ns + self._timeout_ns

@@ -118,7 +118,7 @@ class StreamFeed:
         self.transports: list[StreamTransport] = []
         # Whether other transports may still fill a gap; the owner sets it for subscriptions with destinations.
         self.may_be_filled = False
-        # Set when a connection was lost, for the owner to tell its subscribers.
+        # Set when a connection was lost, so that the owner informs its subscribers.
         self.has_lost_transport = False
         self.end_reason = ""
         self._receiver_id = receiver_id

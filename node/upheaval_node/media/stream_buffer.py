@@ -246,7 +246,7 @@ class StreamBuffer:
         return self.slowest(self.tail if self._was_consumed or self.retention else self.base)
 
     def trim(self) -> int:
-        """Forget the blocks that no blocking cursor needs and that lie outside the retention.
+        """Forget the blocks that no blocking cursor needs and that are outside the retention.
 
         Returns the consumed position.
         """

@@ -1,4 +1,4 @@
-"""What a member's counters say, in the text format of Prometheus (0.0.4).
+"""The counters of a member, in the text format of Prometheus (0.0.4).
 
 A pure function of the counters, so that it sees all components of a member, whichever process they run in. What no
 component publishes yet is left out. The names are part of the interface: docs/metrics.md lists them.

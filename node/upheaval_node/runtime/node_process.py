@@ -1,7 +1,7 @@
 """The process of a node that is no member: all its agents together with real ports, and the orderly end of them.
 
-`NodeProcess` is used once: made, run, closed. What the agents are, the caller's `NodePlan` says. The working directory
-is the node's folder.
+`NodeProcess` is used once: made, run, closed. The caller's `NodePlan` has the agents. The working directory is
+the node's folder.
 """
 
 import os

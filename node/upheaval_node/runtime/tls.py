@@ -34,7 +34,7 @@ _REASON_KINDS: Final = {
     "SSLV3_ALERT_BAD_CERTIFICATE": "told-not-yet-valid",
     "TLSV1_ALERT_ACCESS_DENIED": "told-wrong-name",
 }
-"""What a peer did or said. The alerts are those of RFC 8446, section 6.2, under OpenSSL's names."""
+"""What a peer did or reported. The alerts are those of RFC 8446, section 6.2, under OpenSSL's names."""
 
 _TEXTS: Final = {
     "not-yet-valid": "its certificate is not valid yet",
