@@ -200,8 +200,8 @@ class _FailedSeeds:
 
 def _failed_seeds(config: pytest.Config) -> dict[str, list[int]]:
     cache = getattr(config, "cache", None)
-    found = None if cache is None else cache.get(FAILED_SEEDS, {})
-    return found if isinstance(found, dict) else {}
+    seeds = None if cache is None else cache.get(FAILED_SEEDS, {})
+    return seeds if isinstance(seeds, dict) else {}
 
 
 def _test_of(nodeid: str) -> str:
@@ -492,11 +492,11 @@ def _last_lines(folder: str) -> list[str]:
     from upheaval.report.logs import last_lines
 
     try:
-        found = last_lines(RunFolder(folder), LAST_LINES)
+        logged = last_lines(RunFolder(folder), LAST_LINES)
     except HarnessError:
         # The run had hardly begun.
         return []
-    lines = [line for each in found for line in str(each).splitlines()]
+    lines = [line for log_line in logged for line in str(log_line).splitlines()]
     return [*lines, f"all that members said: {shlex.join(['upheaval', 'logs', folder])}"]
 
 

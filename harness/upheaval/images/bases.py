@@ -65,7 +65,7 @@ def _make(client: Client, base: DebianBase | GoBase, say: Say) -> None:
 def recipe(base: DebianBase | GoBase) -> str:
     """One value for everything that a base is made from."""
     if isinstance(base, DebianBase):
-        parts = ["debian", DEBIAN_SUITE, *base.include, *(f"without {each}" for each in base.without)]
+        parts = ["debian", DEBIAN_SUITE, *base.include, *(f"without {package}" for package in base.without)]
     else:
         parts = ["go", base.version, base.linker_flags, *(" ".join(program) for program in base.programs)]
     return hashlib.sha256("\n".join([_RECIPE, *parts]).encode()).hexdigest()

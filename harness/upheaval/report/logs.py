@@ -66,8 +66,8 @@ def read_logs(run: RunFolder, members: Iterable[int] = (), level: str = INFO) ->
 
 def last_lines(run: RunFolder, count: int) -> list[LogLine]:
     """The last ones of each owner together: warnings, errors and what is not of the node, which ends its runs alike."""
-    telling = (line for line in read_logs(run) if line.level != INFO or not line.is_of_node)
-    by_owner = sorted(telling, key=lambda line: line.owner)
+    relevant = (line for line in read_logs(run) if line.level != INFO or not line.is_of_node)
+    by_owner = sorted(relevant, key=lambda line: line.owner)
     return [line for _, lines in groupby(by_owner, key=lambda line: line.owner) for line in list(lines)[-count:]]
 
 

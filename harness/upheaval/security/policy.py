@@ -97,7 +97,7 @@ def note_policy(run: Path, folder: str, credentials: str, members: int) -> None:
 
 
 def _with(before: Json, names: set[str]) -> list[Json]:
-    known = {each for each in before if isinstance(each, str)} if isinstance(before, list) else set()
+    known = {name for name in before if isinstance(name, str)} if isinstance(before, list) else set()
     return [*sorted(known | names)]
 
 

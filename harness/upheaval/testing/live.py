@@ -88,8 +88,8 @@ class LiveBackend:
         def statuses() -> list[int] | None:
             if names & member.incarnation():
                 return None
-            found = [member.exit_status(name) for name in sorted(names)]
-            known = [status for status in found if status is not None]
+            exits = [member.exit_status(name) for name in sorted(names)]
+            known = [status for status in exits if status is not None]
             return known if len(known) == len(names) else None
 
         def running() -> str:
