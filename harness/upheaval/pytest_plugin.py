@@ -486,7 +486,7 @@ def _hides(excinfo: "pytest.ExceptionInfo[BaseException]") -> bool:
 
 
 def _last_lines(folder: str) -> list[str]:
-    """The last that each member said, and how to see the rest."""
+    """The last log lines of each member, and how to see the rest."""
     from upheaval.errors import HarnessError
     from upheaval.records import RunFolder
     from upheaval.report.logs import last_lines
@@ -501,7 +501,7 @@ def _last_lines(folder: str) -> list[str]:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """For each failed test of ours, how it is replayed and judged, and the last that its members said."""
+    """For each failed test of ours, how it is replayed and judged, and the last log lines of its members."""
     lines: dict[str, list[str]] = {}
     for outcome in ("failed", "error"):
         for report in terminalreporter.getreports(outcome):

@@ -80,7 +80,7 @@ def measure_lake(spark: SparkSession, lake: Lake, runs: Sequence[str], buckets: 
 
 
 def figures_of(tables: RunTables, buckets: int = 120) -> list[Measured]:
-    """The figures of each run, wherever their tables lie."""
+    """The figures of each run, whatever holds their tables."""
     unreadable = _unreadable(tables)
     places = range(len(tables.runs))
     extents = _extents(tables)

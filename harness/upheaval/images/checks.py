@@ -28,7 +28,7 @@ print(json.dumps({"python": sys.version_info[:2], "uid": os.getuid(), "missing":
 
 
 def problems_of(client: Client, image: Image, tag: str | None = None) -> list[str]:
-    """What is wrong with an image, a line each; none when it is fit for use. `tag` names what is to stand for it."""
+    """What is wrong with an image, a line each; none when it is fit for use. `tag` replaces its tag."""
     tag = tag or image.tag
     attributes = inspect(client, tag)
     if attributes is None:
@@ -112,7 +112,7 @@ def _try(client: Client, tag: str, command: tuple[str, ...], volumes: list[str])
 
 
 def trial_labels(tag: str) -> dict[str, str]:
-    """A trial is a run of its own: what a killed harness leaves of it, the next start removes."""
+    """A trial is a separate run: the next start removes what a killed harness leaves of it."""
     return {**labels_of_run(uuid.uuid4().hex, detached=False), "upheaval.trial": tag}
 
 

@@ -26,7 +26,7 @@ _OF_LINES: Final = ("ts", "epoch_ms", "member", "component", "pid", "run", "even
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """One thing that was said; `epoch_ms` is None of what was printed without a time. `text` may have several lines."""
+    """An entry of a log; `epoch_ms` is None if it was printed without a time. `text` may have several lines."""
 
     epoch_ms: int | None
     owner: str
@@ -34,7 +34,7 @@ class LogLine:
     level: str
     text: str
     is_of_node: bool = True
-    """Whether the node says it of itself, and no service and no print."""
+    """Whether the node itself logged it, not a service or a print."""
 
     def __str__(self) -> str:
         """As `upheaval logs` prints it."""

@@ -280,7 +280,7 @@ class ProcessCluster(LiveCluster[ProcessMember]):
         return bool(processes_of(self.config.run_id))
 
     def make_companion(self, config: CompanionConfig) -> ProcessCompanion:
-        """The handle of a process with ports of its own."""
+        """The handle of a process that has its own ports."""
         return ProcessCompanion(self, with_ports(config, self.config))
 
     # --- life ---

@@ -1,6 +1,6 @@
 """The certificates and credentials of a cluster, as its folder knows them and its members and clients are given them.
 
-A folder of certificates is one as `upheaval.security.certificates` makes it. Processes read their files where they lie;
+A folder of certificates is one as `upheaval.security.certificates` makes it. Processes read their files in place;
 what runs in a container gets copies. Knows files, no runtimes.
 """
 

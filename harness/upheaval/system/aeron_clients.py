@@ -116,7 +116,7 @@ class RunningBridge:
 
 
 class BridgeClients:
-    """The sessions of a load, through a bridge of their own. Implements `Clients`."""
+    """The sessions of a load, through a separate bridge. Implements `Clients`."""
 
     agents: Sequence[Agent] = ()
 
