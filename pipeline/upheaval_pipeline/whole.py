@@ -1,4 +1,4 @@
-"""Judges runs by `verify_run`, each in a task of Spark's: many at a time, wherever its workers are.
+"""Judges runs by `verify_run`, each in a task of Spark: many at a time, on any of its workers.
 
 This module knows nothing of tables.
 """

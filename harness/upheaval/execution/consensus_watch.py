@@ -48,9 +48,9 @@ class ConsensusWatch:
         sent.
         """
         self.write_all()
-        self._writer.close(time.monotonic_ns(), self._told(carried))
+        self._writer.close(time.monotonic_ns(), self._link_counts(carried))
 
-    def _told(self, carried: Mapping[str, tuple[int, int]]) -> Iterator[LinkSeen]:
+    def _link_counts(self, carried: Mapping[str, tuple[int, int]]) -> Iterator[LinkSeen]:
         """The counts of the links in `carried`. A proxy without a report has none."""
         for name, (received, sent) in carried.items():
             link = self._links.get(name)

@@ -23,11 +23,11 @@ _PLACE: Final = "upheaval.harness-place"
 _KEPT: Final = "upheaval.kept"
 
 
-def labels_of_run(run_id: str, *, kept: bool) -> dict[str, str]:
-    """The labels of everything that this process creates for a run. `kept`: it may outlive this process."""
+def labels_of_run(run_id: str, *, detached: bool) -> dict[str, str]:
+    """The labels of everything that this process creates for a run. `detached`: it may outlive this process."""
     me = Owner.me()
     labels = {RUN_ID: run_id, _PID: me.pid, _START: me.start, _PLACE: me.place}
-    return labels | ({_KEPT: "true"} if kept else {})
+    return labels | ({_KEPT: "true"} if detached else {})
 
 
 def is_abandoned(labels: Mapping[str, str]) -> bool:
