@@ -77,7 +77,7 @@ def scene_of(
     messages = [entry for entry in events if _is_message(entry[1])]
     shown = [operations[index] for index in _chosen(operations, start, figures)]
     # Elections count from the first event of the members.
-    told_first = min((event.ns for _, event in traced + seen), default=start) - start
+    first_event = min((event.ns for _, event in traced + seen), default=start) - start
     positions = positions_of(events, start)
     frames = _frames(run, manifest, operations, shown)
     return {
@@ -106,8 +106,8 @@ def scene_of(
             {
                 "what": f"election {election.number}: member {election.candidate_id} for term {election.term_id}, "
                 f"{election.outcome}",
-                "begin": election.begin_ns + told_first,
-                "end": None if election.end_ns is None else election.end_ns + told_first,
+                "begin": election.begin_ns + first_event,
+                "end": None if election.end_ns is None else election.end_ns + first_event,
             }
             for election in elections
         ],
