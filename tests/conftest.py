@@ -3,7 +3,10 @@
 import os
 import signal
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from support.examples import NIGHT
 
 # The suites are about the sources, with modules compiled or not; `make compiled-test` runs them on those.
 os.environ.setdefault("UPHEAVAL_PURE", "1")
@@ -17,4 +20,11 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # By itself hypothesis fails an example that takes 200 ms, and draws that take long: a busy machine would fail any test.
 settings.register_profile("any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(NIGHT, settings.get_profile("any-machine"))
 settings.load_profile("any-machine")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Tests are imported later, and ask the profile how many examples they draw."""
+    if "not nightly" not in config.option.markexpr:
+        settings.load_profile(NIGHT)

@@ -8,9 +8,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from support.built_runs import good_run
+from support.examples import examples
 from upheaval.checkers.evidence.positions import UNBOUNDED, LogBounds
 from upheaval.checkers.history.columns import ABSENT, KINDS, History, LogEntry, PlacedHistory, in_order
 from upheaval.checkers.history.model import Model, same
@@ -62,7 +63,7 @@ def operations_of(draw: st.DrawFn) -> list[Operation]:
     return operations
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(operations_of())
 def test_columns_and_lines_are_of_the_same_operations(operations: list[Operation]) -> None:
     with TemporaryDirectory() as folder:
@@ -85,7 +86,7 @@ def test_columns_and_lines_are_of_the_same_operations(operations: list[Operation
         assert (history.sessions[row], history.processes[row]) == (each.session, each.process)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.lists(st.integers(-3, 9), max_size=30), st.integers(1, 7))
 def test_rows_come_in_the_order_of_a_column(values: list[int], block: int) -> None:
     expected = sorted(range(len(values)), key=values.__getitem__)
@@ -141,7 +142,7 @@ def expected_place(
     return len(broken), broken[0] if broken else None
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(logged_histories(), st.sampled_from([UNBOUNDED, LogBounds(4, 3)]))
 def test_columns_are_judged_as_the_whole_operations_are(
     case: tuple[list[Operation], list[LogEntry]], bounds: LogBounds

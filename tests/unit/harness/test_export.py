@@ -7,8 +7,9 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
+from support.examples import examples
 from support.lone_histories import register_history
 from upheaval.checkers.history.foreign import read_foreign
 from upheaval.checkers.history.models.table import KEY_MODELS
@@ -118,7 +119,7 @@ def histories(draw: st.DrawFn) -> list[Operation]:
     return found
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(histories())
 def test_knossos_is_given_all_but_compare_and_sets_that_answered_false(history: list[Operation]) -> None:
     def is_refused(operation: Operation) -> bool:

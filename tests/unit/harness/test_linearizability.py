@@ -4,8 +4,9 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
+from support.examples import examples
 from upheaval.checkers.history.columns import LogEntry, PlacedHistory
 from upheaval.checkers.history.model import Model
 from upheaval.checkers.history.search import linearizable_by_search
@@ -54,7 +55,7 @@ def histories(draw: st.DrawFn) -> tuple[list[Operation], list[LogEntry]]:
     return operations, [entry(index, op) for index, op in enumerate(log)]
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(histories())
 def test_what_the_witness_accepts_the_search_accepts_too(case: tuple[list[Operation], list[LogEntry]]) -> None:
     operations, log = case
@@ -62,7 +63,7 @@ def test_what_the_witness_accepts_the_search_accepts_too(case: tuple[list[Operat
         assert linearizable_by_search(operations).verdict is Verdict.VALID
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(histories())
 def test_the_search_accepts_exactly_what_some_order_of_a_log_could_witness(
     case: tuple[list[Operation], list[LogEntry]],
@@ -87,7 +88,7 @@ def _some_order_is_accepted(operations: list[Operation]) -> bool:
     return extend([], operations)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.integers(0, 10_000))
 def test_a_history_made_by_one_copy_is_accepted_by_both(seed: int) -> None:
     random = Random(seed)

@@ -6,8 +6,9 @@ from copy import deepcopy
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
+from support.examples import examples
 from upheaval.checkers.history.illegal_prefix import illegal_prefix
 from upheaval.checkers.history.models.sequential import KeyModel
 from upheaval.checkers.history.models.table import KEY_MODELS, KV, LIST, MUTEX, QUEUE, REGISTER, SET, WORKBENCH_MODEL
@@ -149,7 +150,7 @@ def answered(operation: Operation, result: Json) -> Operation:
     return Operation(**{**fields, "result": given})
 
 
-@settings(max_examples=600, deadline=None)
+@examples(600)
 @given(cases())
 def test_a_model_says_what_all_orders_say(case: tuple[str, Any, list[Operation]]) -> None:
     name, first, history = case
@@ -170,7 +171,7 @@ def test_a_model_says_what_all_orders_say(case: tuple[str, Any, list[Operation]]
 def test_what_has_no_origin_is_what_the_search_finds_illegal(name: str) -> None:
     """A model may say nothing before the search, but never more than it."""
 
-    @settings(max_examples=100, deadline=None)
+    @examples(100)
     @given(cases(name))
     def agree(case: tuple[str, Any, list[Operation]]) -> None:
         model = MODELS[name].starting_with(case[1])

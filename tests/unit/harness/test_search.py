@@ -3,8 +3,9 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
+from support.examples import examples
 from support.lone_histories import is_linearizable, register_history
 from upheaval.checkers.history.illegal_prefix import POSSIBLE_MAX, IllegalPrefix, illegal_prefix
 from upheaval.checkers.history.models.sequential import KeyModel
@@ -54,7 +55,7 @@ def operations(draw: st.DrawFn, number: int, functions: list[Function], model: K
     )
 
 
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @given(histories(), st.lists(st.builds(Prunings, *[st.booleans()] * 5), min_size=3, max_size=3))
 def test_every_choice_of_prunings_says_what_brute_force_says(
     case: tuple[KeyModel, list[Operation]], choices: list[Prunings]
@@ -65,7 +66,7 @@ def test_every_choice_of_prunings_says_what_brute_force_says(
         assert linearizable_by_search(history, model=model, prunings=prunings).verdict is expected, prunings
 
 
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @given(histories())
 def test_the_shortest_illegal_prefix_is_illegal_and_every_shorter_one_is_not(
     case: tuple[KeyModel, list[Operation]],
@@ -83,7 +84,7 @@ def test_the_shortest_illegal_prefix_is_illegal_and_every_shorter_one_is_not(
         assert prefix.length == sum(each.invoke_ns <= end for each in broken.operations)
 
 
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @given(histories())
 def test_a_possible_result_makes_the_prefix_legal_and_no_other_does(case: tuple[KeyModel, list[Operation]]) -> None:
     model, history = case
