@@ -64,7 +64,7 @@ def up(options: UpOptions) -> int:
             runtime,
             options.dir,
             ClusterSpec(**given),
-            kept=True,
+            detached=True,
         )
     ) as cluster:
         if is_there:
