@@ -1,5 +1,5 @@
-"""What is seen of links by sockets: `ping` makes a connection and says what became of it, `received` asks the kernel
-how many bytes each connection has received.
+"""What is seen of links by sockets: `ping` makes a connection and returns its outcome, `received` asks the kernel how
+many bytes each connection has received.
 
 Also run as a program by the Python of a container, in a network name space of its own, to which its text is sent: so it
 needs the standard library only, no rights, and nothing of ours.
@@ -36,7 +36,7 @@ class Received(NamedTuple):
 
 def received() -> list[Received]:
     """All TCP connections of this name space. Raises `OSError` when the kernel refuses the query."""
-    found: list[Received] = []
+    connections: list[Received] = []
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG) as diag:
         diag.settimeout(5)
         wanted = struct.pack("=BBBxI", socket.AF_INET, socket.IPPROTO_TCP, 1 << (_INFO - 1), 1 << _ESTABLISHED)
@@ -47,10 +47,10 @@ def received() -> list[Received]:
             while data:
                 length, kind = struct.unpack_from("=IH", data)
                 if kind == _DONE:
-                    return found
+                    return connections
                 if kind == _ERROR:
                     raise OSError("the kernel does not tell what connections received")
-                found.extend(_of_message(data[16:length]))
+                connections.extend(_of_message(data[16:length]))
                 data = data[(length + 3) & ~3 :]
 
 

@@ -228,15 +228,15 @@ class DatagramInjection:
     def _look_hit(self) -> str:
         self._target.let_pass(SETTLES_S)
         effect = self._fault.effect
-        found = self._look(effect)
-        for (link, leg), seen in found.items():
+        legs = self._look(effect)
+        for (link, leg), seen in legs.items():
             low, high = self._bounds(link)
             if not low <= seen.hit(effect.kind) <= high:
                 raise UnknownOutcome(
                     f"{leg}: expected {low} to {high} of {seen.probes} probes to be hit, got {seen.hit(effect.kind)}"
                 )
-        hits = [seen.hit(effect.kind) for seen in found.values()]
-        text = f"of {self._count} probes on each of {len(found)} legs {min(hits)} to {max(hits)} were hit"
+        hits = [seen.hit(effect.kind) for seen in legs.values()]
+        text = f"of {self._count} probes on each of {len(legs)} legs {min(hits)} to {max(hits)} were hit"
         if self._fault.frames:
             other = next(name for name in FRAMES if name != self._fault.frames)
             self._require_unhit(self._look(replace(effect, frames=other)))
@@ -259,8 +259,8 @@ class DatagramInjection:
         chance = _CHANCE * (count * share * (1 - share)) ** 0.5
         return max(1, int(count * share - chance)), min(count, int(count * share + chance) + 1)
 
-    def _require_unhit(self, found: Mapping[tuple[Link, str], _Seen]) -> None:
-        for (_, leg), seen in found.items():
+    def _require_unhit(self, legs: Mapping[tuple[Link, str], _Seen]) -> None:
+        for (_, leg), seen in legs.items():
             if hit := seen.hit(self._fault.kind):
                 raise UnknownOutcome(f"{leg}: {hit} of {seen.probes} probes were hit without this fault")
 

@@ -180,11 +180,11 @@ def _is_about(toxic: Toxic, data: bytes) -> bool:
 
 def _without(data: bytes, template_id: int) -> bytes:
     """The datagram with padding in place of each whole message of a template: positions in the stream stay."""
-    found = [offset + TYPE_OFFSET for offset in _messages(data) if _template(data, offset) == template_id]
-    if not found:
+    offsets = [offset + TYPE_OFFSET for offset in _messages(data) if _template(data, offset) == template_id]
+    if not offsets:
         return data
     changed = bytearray(data)
-    for offset in found:
+    for offset in offsets:
         _TYPE.pack_into(changed, offset, TYPE_PAD)
     return bytes(changed)
 

@@ -1,5 +1,5 @@
-"""What is seen of links by datagrams: `ping` sends some and says whether one was answered, `volley` many, and says
-which.
+"""What is seen of links by datagrams: `ping` sends some until one is answered, `volley` sends many and returns which
+were answered.
 
 Also run as a program, in the network of a member: its first argument is one of these two, its output JSON.
 """
@@ -49,9 +49,9 @@ def ping(address: str, text: Callable[[], PingText], timeout_s: float) -> Ping:
             asker.sendto(first.padding, target)
         now_ns = time.monotonic_ns()
         while now_ns < deadline_ns:
-            said = text()
-            asked[said.mark] = begin_ns if first.repeats else now_ns
-            asker.sendto(said.hello, target)
+            message = text()
+            asked[message.mark] = begin_ns if first.repeats else now_ns
+            asker.sendto(message.hello, target)
             until_ns = min(now_ns + int(_AGAIN_S * S), deadline_ns)
             mark = _answer(asker, asked, until_ns)
             now_ns = time.monotonic_ns()
@@ -61,7 +61,7 @@ def ping(address: str, text: Callable[[], PingText], timeout_s: float) -> Ping:
 
 
 def volley_of(count: int, effect: DatagramEffect) -> tuple[int, int, int, int, float]:
-    """What a volley of so many probes is, like the frames that the effect is about."""
+    """The arguments of `volley` for `count` probes that are like the frames of the effect."""
     frame_type = FRAMES.get(effect.frames, TYPE_DATA)
     template_id = MESSAGES[effect.message].TEMPLATE_ID if effect.message else 0
     return count, frame_type, effect.stream_id, template_id, _QUIET_S + effect.jitter_ms / 1000
@@ -89,15 +89,15 @@ def _target(address: str) -> tuple[str, int]:
 
 
 def _numbers(asker: socket.socket, wait_s: float) -> list[int]:
-    """Of the probes that come, until none has come for so long. Padding in the place of one is none."""
+    """The numbers of the probes that come, until none has come for `wait_s`. Padding is not a probe."""
     asker.settimeout(wait_s)
-    found = []
+    numbers = []
     with contextlib.suppress(TimeoutError):
         while True:
             data = asker.recv(2048)
             if not is_omitted(data):
-                found.append(int.from_bytes(data[_MARK], "little"))
-    return found
+                numbers.append(int.from_bytes(data[_MARK], "little"))
+    return numbers
 
 
 def _answer(asker: socket.socket, asked: dict[bytes, int], until_ns: int) -> bytes | None:

@@ -127,7 +127,7 @@ class FaultDriver:
 
     def adopt(self, name: str, record: FaultRecord) -> None:
         """Take over a member fault that another driver left."""
-        self._active[name] = _Active(fault_of(record).found(self._target, record.members), record)
+        self._active[name] = _Active(fault_of(record).injection_on(self._target, record.members), record)
 
     @property
     def begun(self) -> AbstractSet[str]:

@@ -267,11 +267,11 @@ class Group:
 
 def sparing(fault: FaultT, victim: Callable[[str], int]) -> FaultT:
     """The same fault with the victims that its targets spare."""
-    told: Any = fault
-    named = {field.name: getattr(fault, field.name) for field in fields(told)}
+    untyped: Any = fault
+    named = {field.name: getattr(fault, field.name) for field in fields(untyped)}
     changed = {name: who.sparing(victim) for name, who in named.items() if isinstance(who, Members | Group)}
-    found: FaultT = replace(told, **changed)
-    return found
+    spared: FaultT = replace(untyped, **changed)
+    return spared
 
 
 def who_of(ends: Sequence[int]) -> str:
@@ -315,12 +315,12 @@ class MemberFault:
 
     def aim(self, target: Target, *, tries: bool = True) -> "MemberInjection":  # noqa: ARG002 - there is nothing to try
         """Aim at the members that are selected now. Raises `UnknownOutcome` when one of them does not run."""
-        injection = self.found(target, self.members.select(roster_of(target)))
+        injection = self.injection_on(target, self.members.select(roster_of(target)))
         injection.require_running()
         return injection
 
-    def found(self, target: Target, member_ids: Sequence[int]) -> "MemberInjection":
-        """A fault of these members in their current state, without injecting it: that may have happened before."""
+    def injection_on(self, target: Target, member_ids: Sequence[int]) -> "MemberInjection":
+        """A fault of these members in their current state, which is not injected: it may be in effect already."""
         return MemberInjection(target, self, member_ids)
 
 
@@ -363,7 +363,7 @@ class MemberInjection:
             raise UnknownOutcome(f"cannot {self.what} {self._victim(dead[0])}: it is not running")
 
     def act(self) -> None:
-        """Inject it at each member in turn. Raises `UnknownOutcome` when the injector cannot tell whether it
+        """Inject it at each member in turn. Raises `UnknownOutcome` when the injector does not know whether it
         succeeded.
         """
         for member_id in self.member_ids:

@@ -275,10 +275,10 @@ class LinkInjection:
         """
         roads = link.roads
         pings = {road: self._target.ping(road, PING_TIMEOUT_S) for road in roads}
-        found = {road: ping for road, ping in pings.items() if ping.answer in _WORKS}
-        if not found:
+        working = {road: ping for road, ping in pings.items() if ping.answer in _WORKS}
+        if not working:
             raise UnknownOutcome(f"link {link} does not work as it is: nothing could be proved on it")
-        return found
+        return working
 
     def _roads(self, link: Link) -> list[Link]:
         return [road for road in link.roads if road in self._usual]
@@ -330,8 +330,8 @@ class LinkInjection:
                 raise UnknownOutcome(f"link {link} delivered {leaked} bytes while it was meant to be cut")
 
     def _show_ways_back(self) -> str:
-        kept = [road for link in self.links for road in (link.reverse, link.spared)]
-        backs = [link for link in dict.fromkeys(kept) if link not in self.links]
+        uncut = [road for link in self.links for road in (link.reverse, link.spared)]
+        backs = [link for link in dict.fromkeys(uncut) if link not in self.links]
         for back in backs:
             self._require_delivery(back)
         return f"; {', '.join(map(str, backs))} still delivers" if backs else ""

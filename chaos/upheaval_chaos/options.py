@@ -47,22 +47,22 @@ def add_options(parser: argparse.ArgumentParser, options: type[Options], **given
     itself a dataclass has the options of the parser above.
     """
     exclusive = None
-    for each in fields(options):
-        if _NAMES not in each.metadata:
-            if each.name in given:
-                parser.set_defaults(**{each.name: given[each.name]})
+    for option in fields(options):
+        if _NAMES not in option.metadata:
+            if option.name in given:
+                parser.set_defaults(**{option.name: given[option.name]})
             continue
-        keywords = _deduced(each) | each.metadata[_KEYWORDS] | given.get(each.name, {})
+        keywords = _deduced(option) | option.metadata[_KEYWORDS] | given.get(option.name, {})
         target: Any = parser
-        if each.metadata[_EXCLUSIVE]:
+        if option.metadata[_EXCLUSIVE]:
             target = exclusive = exclusive or parser.add_mutually_exclusive_group()
-        if each.metadata[_NAMES]:
-            target.add_argument(*each.metadata[_NAMES], dest=each.name, **keywords)
-            if each.metadata[_FORMER]:
+        if option.metadata[_NAMES]:
+            target.add_argument(*option.metadata[_NAMES], dest=option.name, **keywords)
+            if option.metadata[_FORMER]:
                 unseen = {"help": argparse.SUPPRESS, "default": argparse.SUPPRESS}
-                target.add_argument(*each.metadata[_FORMER], dest=each.name, **keywords | unseen)
+                target.add_argument(*option.metadata[_FORMER], dest=option.name, **keywords | unseen)
         else:
-            target.add_argument(each.name, **keywords)
+            target.add_argument(option.name, **keywords)
 
 
 def _deduced(option: Field[Any]) -> dict[str, Any]:
@@ -127,11 +127,11 @@ def parse_command(
 def add_shared_options(parser: argparse.ArgumentParser, shared: type["DataclassInstance"]) -> None:
     """Make a command's parser accept options of its program, too. Missing ones keep the program's values."""
     unset = {"default": argparse.SUPPRESS}
-    add_options(parser, shared, **{each.name: unset for each in fields(shared)})
+    add_options(parser, shared, **{option.name: unset for option in fields(shared)})
 
 
 def _made(options: type[Options], namespace: argparse.Namespace) -> Options:
-    return options(**{each.name: _value(each, namespace) for each in fields(options)})
+    return options(**{option.name: _value(option, namespace) for option in fields(options)})
 
 
 def _value(option: Field[Any], namespace: argparse.Namespace) -> Any:

@@ -1,4 +1,4 @@
-"""What a connection along a link says, or a datagram, so that the member at its end answers and is not disturbed.
+"""The bytes of a connection along a link, or of a datagram, which the member at its end answers undisturbed.
 
 On channels where a member listens for any publisher, a stream is announced and its status awaited, then the stream is
 ended. On the others, where a member takes only the stream that it expects, it gets a frame that is none, ends the

@@ -159,10 +159,10 @@ class _Connection:
     def _reset(self) -> None:
         """Send RST to both sides."""
         for writer in self._writers:
-            found = writer.get_extra_info("socket")
-            if found is not None:
+            underlying = writer.get_extra_info("socket")
+            if underlying is not None:
                 with contextlib.suppress(OSError):
-                    found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+                    underlying.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
         self.close()
 
     async def _carry(self, pipes: "list[_Pipe]") -> None:

@@ -51,9 +51,9 @@ class SeenDatagrams:
 
         `now` is the time of the first entry without room in the answer, if there is one.
         """
-        kept = [self._kept.popleft() for _ in range(min(len(self._kept), ANSWER_MAX))]
-        self._length -= sum(len(datagram) + _ENTRY_LENGTH for *_, datagram in kept)
-        seen: list[Entry] = [(ns, name, is_sent, datagram.hex()) for ns, name, is_sent, datagram in kept]
+        oldest = [self._kept.popleft() for _ in range(min(len(self._kept), ANSWER_MAX))]
+        self._length -= sum(len(datagram) + _ENTRY_LENGTH for *_, datagram in oldest)
+        seen: list[Entry] = [(ns, name, is_sent, datagram.hex()) for ns, name, is_sent, datagram in oldest]
         until_ns = self._kept[0][0] if self._kept else now_ns
         return {"now": until_ns, "seen": seen, "carried": carried_by(self._proxies)}
 

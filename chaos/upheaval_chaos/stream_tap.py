@@ -158,5 +158,5 @@ class _Session:
                 chain.append(at)
                 at, flags, _ = self._parts[at]
                 if flags & FLAG_END:
-                    return b"".join(self._parts.pop(each)[2] for each in chain), at
+                    return b"".join(self._parts.pop(part_begin)[2] for part_begin in chain), at
         return None

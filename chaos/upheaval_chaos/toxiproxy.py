@@ -70,11 +70,11 @@ class ToxiproxyApi(ABC):
         """The bytes written to the receivers, by proxy and stream. A real Toxiproxy counts a connection when
         it ends.
         """
-        found: dict[tuple[str, str], int] = {}
+        sent: dict[tuple[str, str], int] = {}
         for labels_text, count in _SENT.findall(self._call("GET", "/metrics")):
             labels = dict(_LABEL.findall(labels_text))
-            found[labels["proxy"], labels["direction"]] = int(float(count))
-        return found
+            sent[labels["proxy"], labels["direction"]] = int(float(count))
+        return sent
 
     @abstractmethod
     def _call(self, method: str, path: str, fields: object = None) -> str:

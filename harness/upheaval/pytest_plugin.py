@@ -200,8 +200,8 @@ class _FailedSeeds:
 
 def _failed_seeds(config: pytest.Config) -> dict[str, list[int]]:
     cache = getattr(config, "cache", None)
-    found = None if cache is None else cache.get(FAILED_SEEDS, {})
-    return found if isinstance(found, dict) else {}
+    seeds = None if cache is None else cache.get(FAILED_SEEDS, {})
+    return seeds if isinstance(seeds, dict) else {}
 
 
 def _test_of(nodeid: str) -> str:
@@ -486,22 +486,22 @@ def _hides(excinfo: "pytest.ExceptionInfo[BaseException]") -> bool:
 
 
 def _last_lines(folder: str) -> list[str]:
-    """The last that each member said, and how to see the rest."""
+    """The last log lines of each member, and how to see the rest."""
     from upheaval.errors import HarnessError
     from upheaval.records import RunFolder
     from upheaval.report.logs import last_lines
 
     try:
-        found = last_lines(RunFolder(folder), LAST_LINES)
+        logged = last_lines(RunFolder(folder), LAST_LINES)
     except HarnessError:
         # The run had hardly begun.
         return []
-    lines = [line for each in found for line in str(each).splitlines()]
+    lines = [line for log_line in logged for line in str(log_line).splitlines()]
     return [*lines, f"all that members said: {shlex.join(['upheaval', 'logs', folder])}"]
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """For each failed test of ours, how it is replayed and judged, and the last that its members said."""
+    """For each failed test of ours, how it is replayed and judged, and the last log lines of its members."""
     lines: dict[str, list[str]] = {}
     for outcome in ("failed", "error"):
         for report in terminalreporter.getreports(outcome):

@@ -1,4 +1,4 @@
-"""How an agent learns that a turn of it would do something. Knows neither who rings nor who looks."""
+"""How an agent learns that it has something to do. Knows neither who rings nor who looks."""
 
 
 class Bell:
@@ -6,14 +6,14 @@ class Bell:
 
     `turns.Turns` clears the bell before it turns the agent. It turns an agent only when the bell was rung, when the
     deadline of the agent has come, after an event that rings no bell (the disk is done), or when the last turn did
-    something and the agent has not set `is_settled`, which says that another turn would do nothing. An agent whose bell
-    `tells_all` rings for itself when there is more to do, and waits for no disk. An agent has a `bell` if another
-    component rings it.
+    something and the agent has not set `is_settled`, which means that another turn would do nothing. A bell that
+    `covers_all` is rung for everything that the agent has to do: the agent rings it when there is more to do, and waits
+    for no disk. An agent has a `bell` if another component rings it.
     """
 
-    __slots__ = ("is_settled", "rung", "tells_all")
+    __slots__ = ("covers_all", "is_settled", "rung")
 
-    def __init__(self, *, tells_all: bool = False) -> None:
+    def __init__(self, *, covers_all: bool = False) -> None:
         self.rung = True
-        self.tells_all = tells_all
-        self.is_settled = tells_all
+        self.covers_all = covers_all
+        self.is_settled = covers_all

@@ -89,19 +89,19 @@ def read_index(folder: Path) -> Index | None:
     try:
         return Index(**json.loads((folder / INDEX).read_text(encoding="utf-8")))
     except (FileNotFoundError, NotADirectoryError):
-        # The package may lie in an archive.
+        # The package may be in an archive.
         return None
 
 
 def digest(source: bytes) -> str:
-    """Of a source, as the index has it."""
+    """The digest of a source, as in the index."""
     import hashlib
 
     return hashlib.sha256(source).hexdigest()
 
 
 def why_unfit(index: Index, only: str = "") -> str:
-    """Why extension modules cannot stand for the sources that are here, of one package `only`; empty when they can."""
+    """Why extension modules cannot replace the sources that are here, of one package `only`; empty when they can."""
     if index.suffix not in EXTENSION_SUFFIXES:
         return f"compiled for another Python ({index.suffix})"
     packages: dict[str, dict[str, str]] = {}
@@ -111,10 +111,10 @@ def why_unfit(index: Index, only: str = "") -> str:
         if only not in ("", package):
             continue
         root = _folder_of(package)
-        found = {} if root is None else {name: _digest_of(root, name) for name in modules}
+        digests = {} if root is None else {name: _digest_of(root, name) for name in modules}
         # A member's image has no harness, or its public names alone: what is not there does not run.
-        if any(found.values()):
-            changed = next((name for name, expected in modules.items() if found[name] != expected), None)
+        if any(digests.values()):
+            changed = next((name for name, expected in modules.items() if digests[name] != expected), None)
             if changed is not None:
                 return f"{changed} has changed since it was compiled"
     return ""

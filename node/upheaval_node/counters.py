@@ -131,7 +131,7 @@ class Counter:
 
     @property
     def registration_id(self) -> int:
-        """Tells counters that had the same id one after the other apart (Aeron: registration id)."""
+        """Distinguishes counters that had the same id one after the other (Aeron: registration id)."""
         return self._registration_id
 
     @property
@@ -197,7 +197,7 @@ class Counters:
     ) -> Counter:
         """A new counter. The label is cut to 380 characters.
 
-        `registration_id` is a number of our own by default; it tells counters with a reused id apart. Raises
+        `registration_id` is a number of our own by default; it distinguishes counters with a reused id. Raises
         `UsageError` for a key above 112 bytes or when the range of ids is used up.
         """
         if len(key) > MAX_KEY_LENGTH:

@@ -147,7 +147,7 @@ class Credentials:
             if principal.encode() in self._verifiers:
                 raise UsageError(f"{where} names {principal!r} for a second time")
             self._verifiers[principal.encode()] = parse_verifier(rest, where)
-        # Those who are not in the credentials file get a salt of the same look on every member, and no way to tell.
+        # A principal that is not in the credentials file gets the same salt on every member, like one that is in it.
         self._unknown_key = hashlib.sha256(b"unknown principal\0" + text.encode()).digest()
 
     @property
@@ -171,7 +171,7 @@ class Credentials:
 
 
 def parse_credentials(text: str, name: str) -> SecretCredentials:
-    """What a client's file says: one line `principal:secret`. Raises `UsageError`, which never shows a secret."""
+    """The content of a client's file: one line `principal:secret`. Raises `UsageError`, which never shows a secret."""
     lines = list(_lines(text, name))
     if len(lines) != 1:
         raise UsageError(f"{name} holds {len(lines)} lines with credentials, not one")
@@ -205,7 +205,7 @@ def make_verifier(secret: str, salt: bytes, roles: frozenset[str] = frozenset(),
 
 
 def check_principal(principal: str, where: str = "credentials") -> None:
-    """Raises `UsageError` for a name that is empty, too long or cannot stand in a line."""
+    """Raises `UsageError` for a name that is empty, too long or cannot be in a line."""
     if not principal or len(principal.encode()) > MAX_USER_LENGTH or not principal.isprintable():
         raise UsageError(f"{where}: a principal has 1 to {MAX_USER_LENGTH} printable bytes")
     if ":" in principal or principal.startswith("#") or principal != principal.strip():

@@ -9,6 +9,6 @@ if TYPE_CHECKING:
     from mypy_extensions import mypyc_attr as mypyc_attr
 else:
 
-    def mypyc_attr(**_told):
+    def mypyc_attr(**_options):
         """Change nothing when the sources run, where the compiler's package need not be."""
         return lambda kind: kind

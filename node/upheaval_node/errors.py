@@ -39,7 +39,7 @@ class TimeoutExpired(NodeError):
 
 
 class TerminationError(NodeError):
-    """The component must end now. `expected` tells an orderly end from a failure."""
+    """The component must end now. `expected` is true for an orderly end, false for a failure."""
 
     def __init__(self, text: str, *, expected: bool) -> None:
         super().__init__(text)

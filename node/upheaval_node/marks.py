@@ -38,7 +38,7 @@ class MarkKeeper:
     def __init__(self, marks: list[Mark]) -> None:
         self._marks = marks
         self._next_ns = 0
-        self.bell: Bell | None = Bell(tells_all=True)
+        self.bell: Bell | None = Bell(covers_all=True)
 
     def record_error(self, now: Now, text: str) -> None:
         """Write to the error log of the first mark file, which is the process's main component."""
@@ -61,7 +61,7 @@ class MarkKeeper:
             return 0
         self._next_ns = now.ns + ACTIVITY_INTERVAL_NS
         for mark in self._marks:
-            # Whether a disk that is full or broken is the end of the member is for the archive to say.
+            # The archive decides whether a full or broken disk ends the member.
             with contextlib.suppress(StorageError):
                 mark.update_activity(now.epoch_ms)
         return 0

@@ -118,7 +118,7 @@ def build_together(config: MemberConfig, ports: MemberPorts, services: Sequence[
 
 
 def build_archive_process(config: MemberConfig, ports: MemberPorts) -> list[MemberAgent]:
-    """Media driver and archive, which the other processes of the member stand on."""
+    """Media driver and archive, which the other processes of the member need."""
     marks = MarkKeeper([_marks(config, ports).archive(config.member_id, config.endpoints.archive)])
     with _starting(marks, ports):
         driver = _driver(config, ports)

@@ -125,7 +125,7 @@ def config_from_fields(values: Mapping[str, object]) -> MemberConfig:
 
 
 def member_names_by_endpoint(members: str) -> dict[str, str]:
-    """What the certificate of the member at each endpoint of a members string says."""
+    """The name in the certificate of the member at each endpoint of a members string."""
     return {
         endpoint: member_name(member.id)
         for member in parse_members(members).values()
@@ -157,7 +157,7 @@ def apply_overrides(settings: Settings, overrides: Mapping[str, object], path: s
     """A copy of (nested) settings with some fields replaced. Raises `UsageError` for unknown ones and wrong types."""
     changes: dict[str, object] = {}
     assert is_dataclass(settings)
-    known = {each.name for each in fields(settings)}
+    known = {setting.name for setting in fields(settings)}
     for name, value in overrides.items():
         where = f"{path}.{name}"
         if name not in known:
@@ -212,7 +212,7 @@ class Fields:
         value = self._get(name, default)
         if isinstance(value, str):
             return [value]
-        if not isinstance(value, Sequence) or not all(isinstance(each, str) for each in value):
+        if not isinstance(value, Sequence) or not all(isinstance(text, str) for text in value):
             raise UsageError(f"{name} must be a list of texts, not {value!r}")
         return list(value)
 

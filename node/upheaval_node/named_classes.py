@@ -10,12 +10,12 @@ from upheaval_node.suggestions import did_you_mean
 
 
 def make_named(kind: str, name: str, alternatives: str = "", known: Iterable[str] = ()) -> object:
-    """One of the class that `find_named` finds. Raises as that, and for a constructor that fails or wants arguments."""
-    found = find_named(kind, name, alternatives, known)
+    """An object of the class that `find_named` finds. Raises as that, and for a constructor that fails."""
+    named = find_named(kind, name, alternatives, known)
     try:
-        return found()
+        return named()
     except Exception as error:
-        raise UsageError(f"{kind} {name!r}: {found.__name__}() failed: {_text(error)}") from error
+        raise UsageError(f"{kind} {name!r}: {named.__name__}() failed: {_text(error)}") from error
 
 
 def find_named(kind: str, name: str, alternatives: str = "", known: Iterable[str] = ()) -> type:
@@ -36,13 +36,15 @@ def find_named(kind: str, name: str, alternatives: str = "", known: Iterable[str
         raise UsageError(f"{kind} {name!r}: no module {error.name!r} on the Python path{hint}") from error
     except Exception as error:
         raise UsageError(f"{kind} {name!r}: importing {module_name} failed: {_text(error)}") from error
-    found = getattr(module, class_name, None)
-    if found is None:
-        hint = did_you_mean(class_name, (each for each, value in vars(module).items() if isinstance(value, type)))
+    named = getattr(module, class_name, None)
+    if named is None:
+        hint = did_you_mean(
+            class_name, (attribute for attribute, value in vars(module).items() if isinstance(value, type))
+        )
         raise UsageError(f"{kind} {name!r}: module {module_name} has no class {class_name!r}{hint}")
-    if not isinstance(found, type):
+    if not isinstance(named, type):
         raise UsageError(f"{kind} {name!r}: {class_name} is not a class")
-    return found
+    return named
 
 
 def _modules_beside(name: str) -> Iterator[str]:

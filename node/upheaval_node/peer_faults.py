@@ -11,8 +11,8 @@ from typing import Final
 from upheaval_node.ports import ErrorSink
 from upheaval_node.types import Now
 
-MAX_TOLD_APART: Final = 200
-"""Peers and kinds; what is new after that is reported together."""
+MAX_PAIRS: Final = 200
+"""The most pairs of peer and kind that are reported separately. All further pairs are reported as one."""
 
 _NUMBER: Final = re.compile(r"-?\d+")
 _OTHERS: Final = "others"
@@ -38,7 +38,7 @@ class PeerFaults:
         key = (host_of(peer), _NUMBER.sub("N", text))
         if key in self._known:
             return
-        if len(self._known) >= MAX_TOLD_APART:
+        if len(self._known) >= MAX_PAIRS:
             key = (_OTHERS, "")
             if key in self._known:
                 return

@@ -1,7 +1,7 @@
 """The protocol trace of a member: every message that it sends or receives, and every change of its states, in order.
 
-Observations are in `protocol.jsonl` of a run folder (docs/run-folder.md). A runtime says where observations go;
-this module says what they are. It knows no files, no clock of its own and no component.
+Observations are in `protocol.jsonl` of a run folder (docs/run-folder.md). A runtime decides where observations
+go; this module decides what they are. It knows no files, no clock of its own and no component.
 """
 
 import json

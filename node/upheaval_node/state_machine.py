@@ -25,7 +25,7 @@ class StateMachine(Generic[State]):
         moves: Mapping[State, Set[State]],
         on_move: Callable[[State, State], None] | None = None,
     ) -> None:
-        """`moves` says for each state where it may go; `on_move` is called with the old and new state after each."""
+        """`moves` has the states that may follow each state; `on_move` gets the old and new state after each move."""
         self._name: Final = name
         self._moves: Final = moves
         self._on_move: Final = on_move

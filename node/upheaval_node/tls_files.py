@@ -32,7 +32,7 @@ class TlsFiles:
 
 
 def tls_files(values: Mapping[str, object], name: str = "tls") -> TlsFiles | None:
-    """What a configuration's table says; None for an empty one. Raises `UsageError` naming the field that is wrong."""
+    """The files of a configuration's table; None for an empty one. Raises `UsageError`, which names the wrong field."""
     if not values:
         return None
     unknown = sorted(set(values) - set(_FIELDS))

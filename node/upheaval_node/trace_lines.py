@@ -12,7 +12,7 @@ TraceValue = int | str | bool | None
 
 
 class LineWriter:
-    """Lines of one process of a member, of which `origin` tells in each."""
+    """Lines of one process of a member. Each line has the fields of `origin`, which identify the process."""
 
     def __init__(self, origin: dict[str, TraceValue]) -> None:
         self._origin: Final = "".join(f",{_text(name)}:{_value(value)}" for name, value in origin.items())

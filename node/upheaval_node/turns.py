@@ -1,9 +1,9 @@
-"""The turns of the agents of one process: who is called in a round, and when the next round is due.
+"""The turns of the agents of one process: which agents are called in a round, and when the next round is due.
 
-An agent that has a `bell.Bell` is only called when that says so: a turn that would do nothing is left out. It is asked
-for its deadline after its turns, and has to ring when that moves at another time. Agents without a bell are called in
-every round. Both runtimes, on sockets and simulated, call agents through this. Knows
-agents only by `ports.Agent`, and neither clock nor input.
+An agent that has a `bell.Bell` is called only when its bell or its deadline requires it. It is asked for its deadline
+after its turns, and has to ring when the deadline moves at another time. Agents without a bell are called in every
+round. Both runtimes, on sockets and simulated, call agents through this. Knows agents only by `ports.Agent`, and
+neither clock nor input.
 """
 
 from collections.abc import Callable, Sequence
@@ -44,23 +44,23 @@ class Turns:
     ) -> None:
         self._on_ended = on_ended
         self._turns = [_Turn(agent, getattr(agent, "bell", None) if heeds_bells else None) for agent in agents]
-        self._is_told = True
+        self._calls_all = True
 
-    def tell_all(self) -> None:
-        """Call all agents in the next round but those that ring for themselves: what happened rang no bell."""
-        self._is_told = True
+    def call_all(self) -> None:
+        """An event rang no bell: call all agents in the next round, except those whose bell `covers_all`."""
+        self._calls_all = True
 
     def begin(self, now_ns: int) -> None:
-        """A cycle begins: whose deadline has come is called in its first round."""
+        """Begin a cycle. Its first round calls the agents whose deadline has come."""
         for turn in self._turns:
             turn.is_due |= turn.deadline_ns <= now_ns
 
     def take(self, now: Now) -> int:
         """One round; returns how much was done."""
-        if self._is_told:
-            self._is_told = False
+        if self._calls_all:
+            self._calls_all = False
             for turn in self._turns:
-                turn.is_due |= turn.bell is None or not turn.bell.tells_all
+                turn.is_due |= turn.bell is None or not turn.bell.covers_all
         work = 0
         for turn in self._turns:
             if turn.is_due or turn.bell is None or turn.bell.rung:
@@ -69,7 +69,7 @@ class Turns:
 
     def are_waited_for(self, work: int) -> bool:
         """Whether another round is to come at once; agents without a bell want one after `work` of the last round."""
-        if self._is_told:
+        if self._calls_all:
             return True
         for turn in self._turns:
             bell = turn.bell
@@ -78,7 +78,7 @@ class Turns:
         return False
 
     def due_ns(self, now_ns: int) -> int:
-        """When the next cycle is due: `now_ns` while anybody is waited for, else at the earliest deadline."""
+        """When the next cycle is due: `now_ns` while an agent is waited for, else at the earliest deadline."""
         due_ns: int = NEVER_NS
         for turn in self._turns:
             if turn.is_stale or turn.bell is None:
@@ -98,8 +98,8 @@ class Turns:
         except TerminationError as error:
             if not error.expected or self._on_ended is None:
                 raise
-            self._turns = [each for each in self._turns if each is not turn]
-            self._is_told = True
+            self._turns = [other for other in self._turns if other is not turn]
+            self._calls_all = True
             self._on_ended(turn.agent, error)
             return 1
         turn.is_due = work > 0 and (bell is None or not bell.is_settled)

@@ -16,8 +16,8 @@ MemberId = NewType("MemberId", int)
 """One member of a cluster."""
 
 Position = NewType("Position", int)
-"""A place in a cluster's log, as members tell, decide on and store it. Sums are plain numbers until they are taken for
-a place again, and so is all that streams, recordings and readers of frames count."""
+"""A place in a cluster's log, as members report, decide on and store it. Sums are plain numbers until they are taken
+for a place again, and so is all that streams, recordings and readers of frames count."""
 
 Ns = NewType("Ns", int)
 """A moment of the monotonic clock, in nanoseconds. What is computed from it, as a deadline, is a plain number."""

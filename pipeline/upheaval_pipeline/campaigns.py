@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 NAME: Final = SEEDS_NAME
 _TAKEN: Final = "seconds double, simulated_seconds double, bad string"
-_NOT_KEPT: Final = {"seconds", "simulated_seconds", "bad", "schedule", "smallest"}
+_OMITTED: Final = {"seconds", "simulated_seconds", "bad", "schedule", "smallest"}
 _SMALLEST: Final = "-smallest"
 
 
@@ -45,7 +45,7 @@ def ingest_campaigns(
     Raises `UsageError` for a file without a line, and for two of the same campaign.
     """
     file_of = _by_campaign(files)
-    schedules = {run: _kept(file) for run, file in file_of.items()}
+    schedules = {run: _schedules(file) for run, file in file_of.items()}
     contents = {run: _contents(file, schedules[run]) for run, file in file_of.items()}
     lake = Lake(where)
     new = [run for run in file_of if not _has(lake, run, contents[run])]
@@ -59,7 +59,7 @@ def ingest_campaigns(
 
 def has_all_campaigns(files: Sequence[Path], lake: Lake) -> bool:
     """Whether an ingest of these campaigns would write nothing. Raises as `ingest_campaigns` does."""
-    return all(_has(lake, run, _contents(file, _kept(file))) for run, file in _by_campaign(files).items())
+    return all(_has(lake, run, _contents(file, _schedules(file))) for run, file in _by_campaign(files).items())
 
 
 def campaigns_in_lake(files: Sequence[Path], lake: Lake) -> dict[str, dict[str, int]]:
@@ -92,7 +92,7 @@ def _has(lake: Lake, run: str, contents: str) -> bool:
     return entry is not None and entry.contents == contents and not lake.damage(NAME, run)
 
 
-def _kept(file: Path) -> list[tuple[int, str | None, str | None]]:
+def _schedules(file: Path) -> list[tuple[int, str | None, str | None]]:
     """Of each seed whose run is beside the lines: its schedule, and the smallest one that fails alike."""
     schedules: dict[int, dict[str, str]] = {}
     for folder in sorted(file.parent.glob("seed-*")):
@@ -128,7 +128,7 @@ def _seeds(
     reason = F.concat(
         F.lit(f"{file}: no seed: "), F.coalesce(F.substring("bad", 1, 80), F.lit("no `seed` or `verdict`"))
     )
-    names = [name for name in lines.columns if name not in _NOT_KEPT]
+    names = [name for name in lines.columns if name not in _OMITTED]
     return lines.select(
         F.lit(run).alias("run"),
         *names,

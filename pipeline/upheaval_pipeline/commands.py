@@ -172,7 +172,7 @@ def query(options: QueryOptions) -> int:
 
 
 def _chosen(wanted: str, master: str | None) -> str:
-    """The engine, which is said when the command chose it."""
+    """The engine, printed when the command chose it."""
     engine = chosen(wanted, master)
     if wanted == AUTO:
         _say(f"{_ENGINES[engine]} reads the lake (--engine)")

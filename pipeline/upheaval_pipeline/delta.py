@@ -154,5 +154,5 @@ def _fault(place: Place, table: str, error: Exception) -> EnvironmentFault:
 
 
 def _in_one_line(error: Exception) -> str:
-    """Delta names the cause of an error in lines of their own, some of which begin with a coloured arrow."""
+    """Delta names the cause of an error on separate lines, some of which begin with a coloured arrow."""
     return " ".join(_ARROW.sub("", str(error)).split())[:_REASON_LENGTH] or type(error).__name__

@@ -64,7 +64,7 @@ class Frames:
 
     @property
     def begins_message(self) -> Any:
-        """Which frames a message begins with; padding counts as one of its own."""
+        """Which frames a message begins with; padding counts as a separate one."""
         return (self.types != TYPE_DATA) | (self.flags & FLAG_BEGIN != 0)
 
     def first(self, count: int) -> "Frames":
@@ -99,7 +99,7 @@ def read_frames(data: bytes, begin: int, terms: Terms) -> Frames:
 
 
 def whole_frames(data: bytes, begin: int, terms: Terms) -> tuple[Frames, str | None]:
-    """The frames that lie in `data` as a whole, and why there are no more when what follows is no frame of this log."""
+    """The frames that are in `data` as a whole, and why there are no more when what follows is no frame of this log."""
     frames = read_frames(data, begin, terms)
     ends = frames.offsets + frames.aligned
     fits = (ends <= len(frames.data)) & (

@@ -57,9 +57,9 @@ class Entry:
     rows: Mapping[str, int] = field(default_factory=dict)
     """By table, those that could be read; and the `rejects`."""
     unreadable: str = ""
-    """Why nothing can be said of the run."""
+    """Why the run cannot be read."""
     damage: str = ""
-    """Why nothing is known of the run."""
+    """The damage in the lake that hides the run."""
 
 
 @dataclass(frozen=True, slots=True)

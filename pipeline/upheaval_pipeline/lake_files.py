@@ -57,7 +57,7 @@ def with_batch(rows: pa.RecordBatch, batch: str) -> pa.RecordBatch:
 
 
 def write_rows(where: str, table: str, rows: Iterable[pa.RecordBatch]) -> list[Written]:
-    """Files with checksums, under names of their own; none without rows. Raises `EnvironmentFault`."""
+    """Files with checksums, under unique names; none without rows. Raises `EnvironmentFault`."""
     try:
         place = Place(where)
         return list(_files(place, table, _groups(rows)))

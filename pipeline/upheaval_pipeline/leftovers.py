@@ -1,6 +1,6 @@
 """Files of a lake that no commit names: an ingest that was killed left them, or one that goes on has just written them.
 
-Neither its name nor its rows tell which. A file with rows of erased runs alone is deleted in both cases: the commit
+Neither its name nor its rows show which. A file with rows of erased runs alone is deleted in both cases: the commit
 that would name it finds it gone, and fails. A file with rows of other runs too is deleted once it is older than
 `WRITING_S`; until then it is counted.
 """

@@ -80,7 +80,7 @@ def measure_lake(spark: SparkSession, lake: Lake, runs: Sequence[str], buckets: 
 
 
 def figures_of(tables: RunTables, buckets: int = 120) -> list[Measured]:
-    """The figures of each run, wherever their tables lie."""
+    """The figures of each run, whatever holds their tables."""
     unreadable = _unreadable(tables)
     places = range(len(tables.runs))
     extents = _extents(tables)
@@ -98,7 +98,7 @@ def figures_of(tables: RunTables, buckets: int = 120) -> list[Measured]:
         )
         counts = _by_run(tables.history.groupBy("run", "outcome").count())
         terms = _terms(tables.trace, extents)
-        telling = _telling_events(tables)
+        member_events = _member_events(tables)
         filled, gaps = _by_run(_buckets(answered)), _by_run(_gaps(answered))
         last = {place: totals[place][0][1] for place in places if totals[place]}
         faults = _faults(tables.faults.join(runs, "run"), answered, last, terms)
@@ -121,10 +121,10 @@ def figures_of(tables: RunTables, buckets: int = 120) -> list[Measured]:
             # An interval without an answer has no row.
             buckets=[Bucket(edges[i], edges[i + 1], *of_bucket.get(i, (0, None, None))) for i in range(len(edges) - 1)],
             gaps=sorted(gaps[place]),
-            members={m: member_spans(events, extent.start, extent.end) for m, events in telling[place].items()},
+            members={m: member_spans(events, extent.start, extent.end) for m, events in member_events[place].items()},
             terms=terms[place],
             faults=faults[place],
-            catch_ups=catch_ups(telling[place], extent.start),
+            catch_ups=catch_ups(member_events[place], extent.start),
             snapshots=snapshot_figures(tables.runs[place].controls, extent.start),
             timers=lateness(late[place]),
         )
@@ -253,10 +253,10 @@ def _terms(trace: DataFrame, extents: Sequence[_Extent]) -> defaultdict[int, _Te
     return terms
 
 
-def _telling_events(tables: RunTables) -> list[dict[int, list[TraceEvent]]]:
+def _member_events(tables: RunTables) -> list[dict[int, list[TraceEvent]]]:
     """The events that change what a member is. The last one before a new process, or at all, says when it ended."""
     following = F.lead("event").over(Window.partitionBy("run", "member").orderBy("line"))
-    telling = (
+    selected = (
         tables.trace.withColumn("following", following)
         .where(
             F.col("event").isin(*_STATE_EVENTS)
@@ -267,7 +267,7 @@ def _telling_events(tables: RunTables) -> list[dict[int, list[TraceEvent]]]:
     events: list[dict[int, list[TraceEvent]]] = [
         {member: [] for member in range(run.manifest.members)} for run in tables.runs
     ]
-    for run, rows in _by_run(telling).items():
+    for run, rows in _by_run(selected).items():
         for member, line, ts, event, fields in sorted(rows):
             events[run][member].append(TraceEvent(line, ts, event, json.loads(fields)))
     return events

@@ -118,7 +118,7 @@ def _drawn(plot: Bars | Spans | Stacks, rows: Sequence[_Row]) -> dict[str, Any]:
             values, whole, low, high = (plot.begin, plot.end), plot.end, "", ""
         case Stacks():
             values, whole, low, high = plot.values, plot.whole, "", ""
-    labels = _telling(plot.labels, rows)
+    labels = _differing(plot.labels, rows)
     lanes = [
         {
             "name": " · ".join(filter(None, (_labelled(name, row[name]) for name in labels))),
@@ -133,7 +133,7 @@ def _drawn(plot: Bars | Spans | Stacks, rows: Sequence[_Row]) -> dict[str, Any]:
     return {"kind": type(plot).__name__.lower(), "unit": plot.unit, "series": series, "lanes": lanes}
 
 
-def _telling(labels: Sequence[str], rows: Sequence[_Row]) -> list[str]:
+def _differing(labels: Sequence[str], rows: Sequence[_Row]) -> list[str]:
     """The first label, and of the others those that are not the same in all rows."""
     return [name for i, name in enumerate(labels) if i == 0 or len({str(row[name]) for row in rows}) > 1]
 

@@ -24,7 +24,7 @@ from upheaval_pipeline.views import (
 class Bars:
     """A bar for each row, named by what `labels` hold; `low` and `high` are the ends of an interval around it.
 
-    With `by`, each value of that column has a plot of its own, with its unit in `UNITS`.
+    With `by`, each value of that column has a separate plot, with its unit in `UNITS`.
     """
 
     labels: tuple[str, ...]

@@ -41,9 +41,9 @@ _FUNCTIONS: Final[Mapping[int, Function]] = {
 }
 _KINDS: Final = pa.array(["padding", "frame", "message"])
 _PADDING, _FRAME, _MESSAGE = range(3)
-_SAID: Final = ("type", "fields", "operation_id", "f", "key", "value")
-_Said = tuple[str | int | None, ...]
-_NOTHING: Final[_Said] = (None,) * len(_SAID)
+_MESSAGE_COLUMNS: Final = ("type", "fields", "operation_id", "f", "key", "value")
+_MessageRow = tuple[str | int | None, ...]
+_NOTHING: Final[_MessageRow] = (None,) * len(_MESSAGE_COLUMNS)
 
 
 def recording_batches(piece: Piece, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -84,7 +84,7 @@ def _batch(piece: Piece, frames: Frames, schema: pa.Schema) -> pa.RecordBatch:
         "kind": pa.DictionaryArray.from_arrays(pa.array(kinds), _KINDS).dictionary_decode(),
         "payload": payloads,
         "digest": fingerprints(frames),
-        **dict(zip(_SAID, _said_columns(frames, kinds, payloads), strict=True)),
+        **dict(zip(_MESSAGE_COLUMNS, _message_columns(frames, kinds, payloads), strict=True)),
     }
     fixed = {**_place(piece), "from_position": frames.begin, "_reject": None}
     arrays = [
@@ -130,11 +130,11 @@ def _payloads(frames: Frames) -> tuple[list[bytes | None], Any]:
     return payloads, kinds
 
 
-def _said_columns(frames: Frames, kinds: Any, payloads: Sequence[bytes | None]) -> list[pa.Array]:
+def _message_columns(frames: Frames, kinds: Any, payloads: Sequence[bytes | None]) -> list[pa.Array]:
     """Type, fields as JSON, and operation id, function, key and value where the message holds an operation."""
     plain, columns = _plain_operations(frames, kinds)
     rare = np.flatnonzero((kinds == _MESSAGE) & ~plain)
-    messages = [_said(payloads[number] or b"") for number in rare.tolist()]
+    messages = [_message_row(payloads[number] or b"") for number in rare.tolist()]
     place: Any = np.zeros(len(kinds), np.int64)
     place[plain] = 1 + np.arange(int(plain.sum()))
     place[rare] = 1 + int(plain.sum()) + np.arange(len(rare))
@@ -208,7 +208,7 @@ def _is_session_header(word: Any) -> Any:
 
 
 def _no_columns() -> list[pa.Array]:
-    return [pa.array([], pa.int64() if name == "operation_id" else pa.string()) for name in _SAID]
+    return [pa.array([], pa.int64() if name == "operation_id" else pa.string()) for name in _MESSAGE_COLUMNS]
 
 
 def _slices(data: bytes, begins: Any, lengths: Any) -> pa.Array:
@@ -244,8 +244,8 @@ def _header_fields(term: pa.Array, session: pa.Array, timestamp: pa.Array) -> pa
     )
 
 
-def _said(message: bytes) -> _Said:
-    """What one message says, whatever it is."""
+def _message_row(message: bytes) -> _MessageRow:
+    """The columns of one message of any kind."""
     facts = message_facts(message)
     if is_session_message(message):
         if "credit" in facts:

@@ -222,7 +222,7 @@ def _require_workers(spark: Any, master: str) -> None:
 
 @contextmanager
 def _quiet_start(scratch: Path) -> Iterator[None]:
-    """While the JVM starts, stderr is a file, and stays one for it; what is wrong is said by us."""
+    """While the JVM starts, stderr is a file, and stays one for it; we report what is wrong."""
     (scratch / "log4j2.properties").write_text(_LOG_SETTINGS, encoding="utf-8")
     os.environ.setdefault("SPARK_CONF_DIR", str(scratch))
     sys.stderr.flush()
@@ -286,7 +286,7 @@ def _cause(error: BaseException) -> str:
 
 
 def _first_line(error: BaseException) -> str:
-    """What the JVM said, without its stack."""
+    """What the JVM printed, without its stack."""
     java = getattr(error, "java_exception", None)
     shown = str(java.getMessage() if java is not None else error).strip()
     return shown.splitlines()[0] if shown else type(error).__name__

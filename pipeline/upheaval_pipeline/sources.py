@@ -274,7 +274,7 @@ def _options(folders: Sequence[Path]) -> dict[str, str]:
 
 
 def _known_members(folder: Path) -> range:
-    """Those of the manifest: of one whose folder is gone, it is said that its log is."""
+    """The members in the manifest, so that one whose folder is gone gets a row about its missing log."""
     try:
         return range(RunFolder(folder).read_manifest().members)
     except HarnessError:
@@ -282,6 +282,6 @@ def _known_members(folder: Path) -> range:
 
 
 def members(folder: Path) -> list[int]:
-    """The members whose folders lie in a run folder, whatever its manifest says."""
+    """The members whose folders are in a run folder, whatever its manifest says."""
     names = (path.name.removeprefix("member-") for path in folder.glob("member-*"))
     return sorted(int(name) for name in names if name.isdecimal())

@@ -40,7 +40,7 @@ class SparkEngine:
     def answer(self, sql: str, limit: int) -> Answer:
         """The first rows of a query. Raises `UsageError` for anything that is no query."""
         try:
-            # Only a query can stand there: whatever changes something is not read as one.
+            # Only a query is valid there: a statement that changes something is not parsed as one.
             frame = self._spark.sql(f"SELECT * FROM (\n{sql.rstrip().rstrip(';')}\n)")
             taken = frame.take(limit + 1)
         except (ParseException, AnalysisException) as error:

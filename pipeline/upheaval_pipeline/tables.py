@@ -200,12 +200,17 @@ def fault_rows(folder: Path, run: str) -> Iterator[Row]:
         except FieldError as error:
             yield _reject(FAULTS, (run,), path, number, error)
             continue
-        seen = (_told(f.inject_proof), _told(f.heal_proof), f.members, f.component and text(f.component))
+        seen = (
+            _proof_fields(f.inject_proof),
+            _proof_fields(f.heal_proof),
+            f.members,
+            f.component and text(f.component),
+        )
         described = (text(f.name), text(f.statement), f.inject_operations, f.heal_operations, f.is_drawn)
         yield (run, number, text(f.what), text(f.where), *times, *seen, *described, None)
 
 
-def _told(proof: Proof | None) -> dict[str, Any] | None:
+def _proof_fields(proof: Proof | None) -> dict[str, Any] | None:
     return None if proof is None else {"holds": proof.holds, "evidence": text(proof.evidence)}
 
 

@@ -1,4 +1,4 @@
-"""Judges runs by `verify_run`, each in a task of Spark's: many at a time, wherever its workers are.
+"""Judges runs by `verify_run`, each in a task of Spark: many at a time, on any of its workers.
 
 This module knows nothing of tables.
 """
@@ -68,12 +68,12 @@ def in_tasks(spark: "SparkSession | None", work: Callable[[str], T], folders: Se
     if not shares:
         return []
     paths = [[str(folders[place]) for place in share] for share in shares]
-    results = context.parallelize(paths, len(paths)).map(partial(_each, work)).collect()
+    results = context.parallelize(paths, len(paths)).map(partial(_in_task, work)).collect()
     by_place = dict(zip(chain.from_iterable(shares), chain.from_iterable(results), strict=True))
     return [by_place[place] for place in range(len(folders))]
 
 
-def _each(work: Callable[[str], T], paths: Iterable[str]) -> list[T]:
+def _in_task(work: Callable[[str], T], paths: Iterable[str]) -> list[T]:
     settle()
     return [work(path) for path in paths]
 

@@ -17,6 +17,7 @@ from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
 from upheaval.records import RunFolder
+from upheaval.runtimes import cluster_file
 
 EXAMPLE: Final = "java-auction"
 CLASSES: Final = "target/classes"
@@ -170,6 +171,8 @@ def test_a_class_that_is_not_there_is_refused_with_what_the_member_said(
         in said
     )
     assert said.count("\n") == 1
+    # Containers copy the folder of the class, and it is part of what a verdict names.
+    assert cluster_file.start_of(run)[2] == str(Path.cwd())
     assert list(Path("/dev/shm").glob(f"upheaval-*{RunFolder(run).read_manifest().run_id}*")) == []
 
 

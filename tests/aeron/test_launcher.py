@@ -98,7 +98,7 @@ def test_contexts_of_another_member_are_refused(tmp_path: Path) -> None:
     ("launcher", "says"),
     [
         ("echo no cluster", "ended with status 0: its launcher started no component of Aeron: no cluster"),
-        ("sh -c 'echo waiting; exec tail -f /dev/null'", "shows no mark file: .*: waiting"),
+        ("sh -c 'echo waiting; exec tail -f /dev/null'", "has written no trace: .*: waiting"),
     ],
 )
 def test_a_launcher_that_starts_no_member_is_refused_in_one_line(

@@ -29,6 +29,6 @@ def test_the_service_of_a_leader_lacks_a_session_that_its_driver_opened_too_slow
     assert main(["run", scenario, *system, "--dir", str(run)]) == Verdict.INVALID.exit_status
     finding = verify_run(run).finding(Promise.SNAPSHOT_IS_REPLAY)
     assert finding.verdict is Verdict.INVALID
-    (error,) = severe_errors(RunFolder(run), finding)
+    error = severe_errors(RunFolder(run), finding)[0]
     assert "DriverTimeoutException" in error.text
     assert "ClusteredServiceAgent.onSessionOpen" in error.traceback

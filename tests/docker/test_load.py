@@ -42,7 +42,7 @@ def test_a_leader_dies_under_load_and_the_run_is_judged(load: LoadCommands) -> N
 
 @pytest.mark.nightly
 def test_a_running_cluster_is_judged_and_goes_on_running(load: LoadCommands, node_image: str) -> None:
-    cluster = DockerCluster.create(load.folder, ClusterSpec(image=node_image, members=1), kept=True)
+    cluster = DockerCluster.create(load.folder, ClusterSpec(image=node_image, members=1), detached=True)
     try:
         cluster.up()
         result = load.run("--users", "4", "--rate", "20", "--duration", "4s")

@@ -75,7 +75,7 @@ def test_clean_removes_what_is_abandoned_and_nothing_else(
     gone, lives = f"clean-{os.getpid()}-gone", f"clean-{os.getpid()}-lives"
 
     def make(run_id: str, **changes: str) -> None:
-        labelled = {**labels.labels_of_run(run_id, kept=False), **changes}
+        labelled = {**labels.labels_of_run(run_id, detached=False), **changes}
         engine.api.create_volume(run_id, labels=labelled)
         engine.api.create_container(node_image, name=run_id, labels=labelled)
 
@@ -114,6 +114,6 @@ def test_clean_removes_what_is_abandoned_and_nothing_else(
     ],
 )
 def test_what_is_abandoned(changes: dict[str, str], is_abandoned: bool) -> None:
-    own = labels.labels_of_run("a run", kept=False)
+    own = labels.labels_of_run("a run", detached=False)
     assert own["upheaval.harness-pid"] == str(os.getpid())
     assert labels.is_abandoned({**own, **changes}) is is_abandoned

@@ -85,7 +85,7 @@ def test_a_backup_that_cannot_start_is_one_line_and_leaves_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "c"
-    with ProcessCluster.create(folder, ClusterSpec(members=1), kept=True) as cluster:
+    with ProcessCluster.create(folder, ClusterSpec(members=1), detached=True) as cluster:
         try:
             cluster.up()
             (folder / "backup-0" / "cluster").mkdir(parents=True)

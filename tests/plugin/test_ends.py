@@ -48,7 +48,7 @@ def test_workers_take_their_clusters_along(tmp_path: Path, python: Path, number:
 
 
 def test_the_next_start_ends_what_a_killed_pytest_left_and_nothing_else(tmp_path: Path, python: Path) -> None:
-    kept = ProcessCluster.create(tmp_path / "kept", ClusterSpec(members=1), kept=True)
+    kept = ProcessCluster.create(tmp_path / "kept", ClusterSpec(members=1), detached=True)
     try:
         kept.up()
         with (

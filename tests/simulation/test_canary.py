@@ -18,7 +18,7 @@ UPHEAVAL = ROOT / "harness" / "upheaval"
 def test_a_canary_is_found_and_named() -> None:
     first = next(seed for seed in range(1, 10_000) if canary_of([seed]).name == "commit-position-goes-back")
     canary = run_canary(range(first, first + 30))
-    assert canary.found is not None
+    assert canary.detected_by is not None
     assert str(canary).startswith(f"canary: planted bug {canary.bug.name} was found by seed ")
 
 

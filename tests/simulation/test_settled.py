@@ -23,7 +23,7 @@ def test_another_turn_of_an_agent_that_is_settled_does_nothing(
     def twice(turns: Turns, turn: _Turn, now: Now) -> int:
         work = take_turn(turns, turn, now)
         bell = turn.bell
-        if work and bell is not None and bell.is_settled and not bell.tells_all:
+        if work and bell is not None and bell.is_settled and not bell.covers_all:
             name = type(turn.agent).__name__
             settled[name] += 1
             if turn.agent.do_work(now):

@@ -17,7 +17,7 @@ from support.wire_data import golden, vectors
 from upheaval_node.archive.block_journal import BlockRecord, read_records
 from upheaval_node.archive.catalog import decode_catalog
 from upheaval_node.archive.reader import read_recordings
-from upheaval_node.client.ingress import parse_told_endpoints
+from upheaval_node.client.ingress import parse_received_endpoints
 from upheaval_node.cluster.ingress_block import take_run
 from upheaval_node.cluster.members import parse_members
 from upheaval_node.cluster.module_snapshot import ModuleSnapshot, decode_module_snapshot, encode_module_snapshot
@@ -339,7 +339,7 @@ def targets() -> tuple[Target, ...]:
         Target("ingress block", (run,), _block, errors=()),
         Target("channel", (b"aeron:tcp?endpoint=a:1|alias=x",), _text(Channel.parse), (UsageError,)),
         Target("members", (b"0,a:1,a:2,a:3,a:4,a:5|1,b:1,b:2,b:3,b:4,b:5",), _text(parse_members), (UsageError,)),
-        Target("endpoints", (b"0=a:1,1=b:1",), _text(parse_told_endpoints), (PeerError,)),
+        Target("endpoints", (b"0=a:1,1=b:1",), _text(parse_received_endpoints), (PeerError,)),
         Target("request", (request,), decode_request),
         Target("response", (response,), decode_response),
         Target("state", (_state(),), lambda each: list(read_state(StateReader(_split(each))))),

@@ -68,8 +68,8 @@ def service_snapshot_misses_its_last_message(container: ServiceContainer) -> Non
 def without_pending_messages(snapshot: ModuleSnapshot) -> ModuleSnapshot:
     """As if the log had all messages that services have offered."""
     trackers = [
-        TrackerState(with_values(each.record, log_service_session_id=each.record.next_service_session_id - 1), [])
-        for each in snapshot.trackers
+        TrackerState(with_values(tracker.record, log_service_session_id=tracker.record.next_service_session_id - 1), [])
+        for tracker in snapshot.trackers
     ]
     return replace(snapshot, trackers=trackers)
 

@@ -18,12 +18,12 @@ AREA: Final = Area("standby")
 @AREA.bug("standbys-known", is_rare=True)
 def standby_snapshot_a_frame_off(module: StandbyModule) -> None:
     """A standby tells the members of a snapshot 32 bytes before the position at which it was taken."""
-    tell = module._news.tell
+    notify = module._news.notify
 
-    def tell_earlier(snapshot: tuple[cm.StandbySnapshotSnapshot, ...]) -> None:
-        tell(tuple(with_values(each, log_position=each.log_position - FRAME_ALIGNMENT) for each in snapshot))
+    def notify_earlier(snapshot: tuple[cm.StandbySnapshotSnapshot, ...]) -> None:
+        notify(tuple(with_values(entry, log_position=entry.log_position - FRAME_ALIGNMENT) for entry in snapshot))
 
-    replace_method(module._news, "tell", tell_earlier)
+    replace_method(module._news, "notify", notify_earlier)
 
 
 @AREA.bug("standbys-known", is_rare=True)

@@ -48,13 +48,13 @@ def truncation_leaves_bytes(archive: Archive) -> None:
 class _Keeping:
     """A storage, or a file, of which nothing is cut."""
 
-    kept: Any
+    wrapped: Any
 
     def open(self, path: str, **keywords: Any) -> "_Keeping":
-        return _Keeping(self.kept.open(path, **keywords))
+        return _Keeping(self.wrapped.open(path, **keywords))
 
     def truncate(self, length: int) -> None:
         """In place of the file's own."""
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.kept, name)
+        return getattr(self.wrapped, name)

@@ -22,17 +22,17 @@ _EASY: Final = tuple(bug for bug in CATALOGUE if not bug.is_rare)
 
 @dataclass(frozen=True, slots=True)
 class Canary:
-    """The bug, how many seeds were tried, and which promise found it: None if none did."""
+    """The bug, how many seeds were tried, and the outcome of the seed that detected it, if one did."""
 
     bug: PlantedBug
     tried: int
-    found: SeedOutcome | None
+    detected_by: SeedOutcome | None
 
     def __str__(self) -> str:
-        what = f"canary: planted bug {self.bug.name}"
-        if self.found is None:
+        outcome, what = self.detected_by, f"canary: planted bug {self.bug.name}"
+        if outcome is None:
             return f"{what} was not found in {self.tried} seeds: what this campaign calls valid shows nothing"
-        return f"{what} was found by seed {self.found.swarm.seed}, {self.found.promise}: {self.found.detail}"
+        return f"{what} was found by seed {outcome.swarm.seed}, {outcome.promise}: {outcome.detail}"
 
 
 def canary_of(seeds: Sequence[int]) -> PlantedBug:

@@ -371,7 +371,7 @@ class SeedOrigin:
     own: OwnCode | None = None
     digest: str = ""
     tape: Fields | None = field(default=None, compare=False)
-    """The tape that makes the cluster, if the seed does not draw it; stored in a file of its own."""
+    """The tape that makes the cluster, if the seed does not draw it; stored in a separate file."""
 
     def swarm(self) -> Swarm:
         """The cluster from its tape, or the cluster that the seed draws."""

@@ -336,7 +336,7 @@ def draw_swarm(seed: int, seconds: int = SECONDS, own: OwnCode | None = None) ->
 
 def _draw_swarm(seed: int, seconds: int) -> Swarm:
     random = Random(f"swarm/{seed}")
-    # A generator of its own, so that the rest of a seed stays as it was before clusters were ended.
+    # A separate generator, so that the rest of a seed stays as it was before clusters were ended.
     ending = Random(f"swarm/{seed}/ending")
     session_timeout_ns = Random(f"swarm/{seed}/session").choice(SESSIONS_S) * S
     members = random.choices((1, 3, 5), (1, 7, 2))[0]

@@ -1,5 +1,4 @@
-"""Judges a run from its folder alone: runs every checker of the table and sees that each promise has exactly one
-answer.
+"""Judges a run from its folder alone: runs every checker, and makes sure that each promise has exactly one answer.
 
 A promise is unknown if its checker gives no answer, answers twice, answers another checker's promise, or raises; the
 finding names the checker. Silence is never green. A promise is also unknown if its checker needs a file that the run
@@ -47,13 +46,13 @@ def broken_promises(run: RunFolder) -> Sequence[Finding]:
 
     The checkers that run no user code go first, together. Those that do follow one at a time. Raises as `verify_run`.
     """
-    without_code = [each for each in CHECKERS if Source.CODE not in each.needs]
-    with_code = [[each] for each in CHECKERS if Source.CODE in each.needs]
+    without_code = [checker for checker in CHECKERS if Source.CODE not in checker.needs]
+    with_code = [[checker] for checker in CHECKERS if Source.CODE in checker.needs]
     evidence = Evidence(run)
     with _no_collector(), shared_interpreters():
         for checkers in (without_code, *with_code):
             findings = judge(evidence, checkers).findings
-            if broken := [each for each in findings if each.verdict is Verdict.INVALID]:
+            if broken := [finding for finding in findings if finding.verdict is Verdict.INVALID]:
                 return broken
     return ()
 
@@ -73,11 +72,11 @@ def judge(evidence: Evidence, checkers: Sequence[Checker] = CHECKERS) -> Report:
     answers.settle(checkers)
     demanded = frozenset(manifest.demanded)
     results = [_demanded(result, demanded) for result in answers.results]
-    findings = [each for each in results if isinstance(each, Finding)]
+    findings = [result for result in results if isinstance(result, Finding)]
     return Report(
         str(evidence.run.path),
         recognised(findings, (*manifest.systems_before, manifest.system)),
-        tuple(each for each in results if isinstance(each, NotApplicable)),
+        tuple(result for result in results if isinstance(result, NotApplicable)),
     )
 
 

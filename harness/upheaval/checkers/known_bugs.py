@@ -61,6 +61,13 @@ KNOWN_SIGNATURES: Final = (
         1917, Promise.MEMBERS_JOIN, Signature(Rule.NOT_JOINED, state="FOLLOWER_CATCHUP_AWAIT"), before="1.51.0"
     ),
     KnownSignature(
+        1918,
+        Promise.STATES_AGREE,
+        Signature(Rule.MODULES_DIFFER, entry="ConsensusModule.next_session_id"),
+        before="1.51.0",
+        follows=(Promise.SNAPSHOT_IS_REPLAY,),
+    ),
+    KnownSignature(
         2147,
         Promise.COMMITS_KEPT,
         Signature(Rule.EARLIER_TERM_COUNTED, role=LEADER),

@@ -96,7 +96,7 @@ class Finding:
         explanation.
         """
         detail = self.detail if len(self.detail) <= _DETAIL_MAX else self.detail[:_DETAIL_MAX] + " .."
-        return [f"{self.verdict.text}: {self.promise.sentence}: {detail}", *(f"  {each}" for each in self.explained)]
+        return [f"{self.verdict.text}: {self.promise.sentence}: {detail}", *(f"  {text}" for text in self.explained)]
 
     def to_fields(self) -> dict[str, Any]:
         """The fields for JSON: the promise by its id and its sentence, the verdict in words."""
@@ -185,7 +185,7 @@ class Report:
     def to_fields(self) -> dict[str, Any]:
         """The JSON that every judging command prints."""
         promises = [finding.to_fields() for finding in self.findings]
-        not_checked = [each.to_fields() for each in self.unchecked]
+        not_checked = [result.to_fields() for result in self.unchecked]
         return {"run": self.run, "verdict": self.verdict.text, "promises": promises, "not_checked": not_checked}
 
     @property
@@ -196,7 +196,7 @@ class Report:
     @property
     def gaps(self) -> list[str]:
         """A line for each promise that the run gave occasion to judge but that could not be judged."""
-        return [f"not checked: {each.promise.sentence}: {each.why}" for each in self.unchecked if each.is_gap]
+        return [f"not checked: {result.promise.sentence}: {result.why}" for result in self.unchecked if result.is_gap]
 
     def __str__(self) -> str:
         """The verdict, the findings that are not valid (worst first), and counts of the rest: fits on one screen."""
@@ -206,8 +206,8 @@ class Report:
             lines += finding.to_lines()
         more = f"{len(bad) - _SHOWN} more are not valid, " if len(bad) > _SHOWN else ""
         lines += self.gaps
-        kept = len(self.findings) - len(bad)
-        lines.append(f"{more}{kept} kept, {len(self.unchecked)} not checked")
+        valid = len(self.findings) - len(bad)
+        lines.append(f"{more}{valid} kept, {len(self.unchecked)} not checked")
         return "\n".join([*lines, f"all of it: upheaval verify {self.run}"])
 
     def __repr__(self) -> str:

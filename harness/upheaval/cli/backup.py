@@ -102,7 +102,7 @@ def restore(options: NewClusterOptions) -> int:
     if options.service is not None:
         spec = with_service(spec, options.service)
     folder: Path = options.dir
-    with restore(source, folder, spec, runtime=options.runtime or PROCESS, kept=True) as cluster:
+    with restore(source, folder, spec, runtime=options.runtime or PROCESS, detached=True) as cluster:
         at = f", snapshots at {', '.join(map(str, source.snapshots))}" if source.snapshots else ""
         text = f"{options.members} members in {cluster.folder} have the log up to position {source.position}{at}"
         facts = {

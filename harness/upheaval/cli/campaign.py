@@ -112,7 +112,7 @@ def _several(options: CampaignOptions, seeds: range, planted: str | None, own: O
     if options.canary:
         canary = run_canary(ordered, options.workers)
         note(str(canary))
-        verdicts += [] if canary.found is not None else [Verdict.UNKNOWN]
+        verdicts += [] if canary.detected_by is not None else [Verdict.UNKNOWN]
     if options.shrink and summary.failed:
         failed = summary.failed[0]
         origin, smallest = SeedOrigin(failed.swarm.seed, planted, own), folder / f"seed-{failed.swarm.seed}{SUFFIX}"

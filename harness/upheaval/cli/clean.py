@@ -9,20 +9,20 @@ from upheaval.operations.clean import Left, Leftover, clean as clean_machine
 
 
 def clean(options: CleanOptions) -> int:
-    """Print one line for each thing. What cannot be looked at gets a line too, and is no failure."""
+    """Print one line for each leftover. What cannot be looked at gets a line too, and is no failure."""
     is_dry = options.dry_run
     runs = None if options.runs is None else options.dir or runs_folder()
     count = 0
-    for thing in clean_machine(runs=runs, older_s=options.runs or 0.0, is_dry=is_dry):
-        count += isinstance(thing, Leftover)
+    for leftover in clean_machine(runs=runs, older_s=options.runs or 0.0, is_dry=is_dry):
+        count += isinstance(leftover, Leftover)
         if options.json:
-            print(json.dumps({**asdict(thing), **({} if isinstance(thing, Left) else {"removed": not is_dry})}))
-        elif isinstance(thing, Left):
-            print(f"left alone: {thing.what}: {thing.why}")
+            print(json.dumps({**asdict(leftover), **({} if isinstance(leftover, Left) else {"removed": not is_dry})}))
+        elif isinstance(leftover, Left):
+            print(f"left alone: {leftover.what}: {leftover.why}")
         else:
-            verb = "would end" if thing.kind == "process" else "would remove"
-            done = "ended" if thing.kind == "process" else "removed"
-            print(f"{verb if is_dry else done} {thing.kind} {thing.name}")
+            verb = "would end" if leftover.kind == "process" else "would remove"
+            done = "ended" if leftover.kind == "process" else "removed"
+            print(f"{verb if is_dry else done} {leftover.kind} {leftover.name}")
     if not count and not options.json:
         print("nothing is left of abandoned runs")
     return 0

@@ -55,7 +55,7 @@ def up(options: UpOptions) -> int:
         given["protocol_trace"] = PROTOCOL_TRACE_LIMIT
     if not is_there:
         given |= _security(options)
-        if options.model is not None:
+        if ":" in (options.service or ""):
             given["source"] = str(Path.cwd())
     with (
         open_cluster(options.dir)
@@ -64,7 +64,7 @@ def up(options: UpOptions) -> int:
             runtime,
             options.dir,
             ClusterSpec(**given),
-            kept=True,
+            detached=True,
         )
     ) as cluster:
         if is_there:

@@ -14,7 +14,7 @@ CAMPAIGN_LINES_S: Final = 30.0
 
 
 class ProgressLine:
-    """Draws over its own last line. A file or a pipe gets a line of its own every `lines_every_s`, or nothing."""
+    """Draws over its own last line. A file or a pipe gets a separate line every `lines_every_s`, or nothing."""
 
     def __init__(self, lines_every_s: float | None = None) -> None:
         self._stream = sys.stderr
@@ -39,7 +39,7 @@ class ProgressLine:
             print(text, file=self._stream, flush=True)
 
     def end(self) -> None:
-        """What is printed next begins on a line of its own."""
+        """What is printed next begins on a new line."""
         if self._length:
             print(file=self._stream, flush=True)
             self._length = 0

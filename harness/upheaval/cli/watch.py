@@ -40,11 +40,11 @@ class Lines:
         self._say(f"{finding.verdict.text}: {finding.promise}: {finding.detail}{_about(finding)}")
 
     def fault(self, text: str) -> None:
-        """On a line of its own."""
+        """On a new line."""
         self._say(f"fault: {text}")
 
     def note(self, text: str) -> None:
-        """On a line of its own."""
+        """On a new line."""
         self._say(text)
 
     def status(self, status: Status) -> None:

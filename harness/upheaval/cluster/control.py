@@ -163,10 +163,10 @@ class _Work(Effect):
 
         def is_there() -> bool:
             statuses = self._cluster.control_statuses()
-            return all(statuses[each].snapshot_position >= position for each, position in wanted.items())
+            return all(statuses[member_id].snapshot_position >= position for member_id, position in wanted.items())
 
         self._wait(is_there, f"snapshots at positions {sorted(set(wanted.values()))} on members {_shown(running)}")
-        self.seen = {str(each): {"snapshot_position": position} for each, position in wanted.items()}
+        self.seen = {str(member_id): {"snapshot_position": position} for member_id, position in wanted.items()}
         positions = ", ".join(map(str, sorted(set(wanted.values()))))
         return f"members {_shown(running)} have the snapshot of a standby at position {positions}"
 

@@ -48,9 +48,9 @@ class ConsensusWatch:
         sent.
         """
         self.write_all()
-        self._writer.close(time.monotonic_ns(), self._told(carried))
+        self._writer.close(time.monotonic_ns(), self._link_counts(carried))
 
-    def _told(self, carried: Mapping[str, tuple[int, int]]) -> Iterator[LinkSeen]:
+    def _link_counts(self, carried: Mapping[str, tuple[int, int]]) -> Iterator[LinkSeen]:
         """The counts of the links in `carried`. A proxy without a report has none."""
         for name, (received, sent) in carried.items():
             link = self._links.get(name)
@@ -84,8 +84,8 @@ class ConsensusWatch:
     def write_all(self) -> None:
         """Write the positions that were kept back, of all links."""
         for link in self._links.values():
-            link.received.write_kept()
-            link.sent.write_kept()
+            link.received.write_held_back()
+            link.sent.write_held_back()
 
     def reports_to(self, member_id: int) -> "list[_Report]":
         """The last reports of a member's followers to it, as far as they are kept back."""
@@ -97,7 +97,7 @@ class ConsensusWatch:
         for link in self._links.values():
             commit = link.received.held_back(_COMMIT) if link.place.source == member_id else None
             if commit is not None and commit.order < order:
-                link.received.write_kept(_COMMIT)
+                link.received.write_held_back(_COMMIT)
 
     def next_order(self) -> int:
         """The order of the next message that passes."""
@@ -132,7 +132,7 @@ class _Side:
         self._watch = watch
         self._place = member_id, event, peer
         self._is_of_leader = event == TraceKind.SEND
-        self._kept: dict[int, _Passed] = {}
+        self._unwritten: dict[int, _Passed] = {}
         """By template, the position that was heard last and is not written."""
         self._written: dict[int, _Passed] = {}
         self._reports: list[_Report] = []
@@ -145,19 +145,19 @@ class _Side:
 
     def held_back(self, template: int) -> "_Passed | None":
         """The position of this template that is kept back."""
-        return self._kept.get(template)
+        return self._unwritten.get(template)
 
-    def write_kept(self, *templates: int) -> None:
+    def write_held_back(self, *templates: int) -> None:
         """Write the positions that were kept back, of all templates when none is named."""
-        for template in templates or tuple(self._kept):
-            held = self._kept.pop(template, None)
+        for template in templates or tuple(self._unwritten):
+            held = self._unwritten.pop(template, None)
             if held is not None:
                 self._write(template, held, self._reports if template == _COMMIT else ())
 
     def write_report(self, report: "_Passed") -> None:
         """Write a position that was kept back, unless it or a later one is written already."""
-        if self._kept.get(_APPEND) is report:
-            del self._kept[_APPEND]
+        if self._unwritten.get(_APPEND) is report:
+            del self._unwritten[_APPEND]
         written = self._written.get(_APPEND)
         if written is None or written.order < report.order:
             self._write(_APPEND, report)
@@ -171,15 +171,15 @@ class _Side:
             return
         is_commit = template == _COMMIT and self._is_of_leader
         reports = self._watch.reports_to(self._place[0]) if is_commit else []
-        held, written = self._kept.get(template), self._written.get(template)
+        held, written = self._unwritten.get(template), self._written.get(template)
         if held is not None and not _goes_on(held.payload, payload):
-            self.write_kept(template)
+            self.write_held_back(template)
         elif written is not None and passed.ns < written.ns + _INTERVAL_NS and _goes_on(written.payload, payload):
-            self._kept[template] = passed
+            self._unwritten[template] = passed
             if is_commit:
                 self._reports = reports
             return
-        self._kept.pop(template, None)
+        self._unwritten.pop(template, None)
         self._write(template, passed, reports)
 
     def _write(

@@ -102,12 +102,12 @@ class _Performer:
                     self._kill(member_id)
             case script.ClientOpen():
                 cluster.wait_until_leader(STEP_TIMEOUT_S)
-                self._tell(SingleClient.open)
+                self._post(SingleClient.open)
                 self._wait(lambda: self._client.is_connected, "session")
             case script.ClientFill(position):
                 self._fill(position)
             case script.ClientClose():
-                self._tell(SingleClient.close)
+                self._post(SingleClient.close)
             case script.WaitLog(position):
                 self._wait(lambda: self._is_at(position), f"log that ends at {position}")
             case script.WaitSent():
@@ -147,7 +147,7 @@ class _Performer:
     def finish(self) -> None:
         self.cluster.converge(STEP_TIMEOUT_S)
 
-    def _tell(self, what: Callable[[SingleClient], None]) -> None:
+    def _post(self, what: Callable[[SingleClient], None]) -> None:
         self._process.post(lambda: what(self._client))
 
     def _wait(self, condition: Callable[[], bool], what: str) -> None:
@@ -174,7 +174,7 @@ class _Performer:
             length = rest if rest <= LONGEST_REQUEST else min(LONGEST_REQUEST, rest - SHORTEST_REQUEST)
             value = "x" * (length - SESSION_MESSAGE - SingleClient.request_length(""))
             end = self._log_end() + length
-            self._tell(lambda client, value=value: client.request(value))  # type: ignore[misc]
+            self._post(lambda client, value=value: client.request(value))  # type: ignore[misc]
             self._wait(lambda end=end: self._client.is_idle and self._is_at(end), f"log that ends at {end}")  # type: ignore[misc]
         if rest:
             raise UnknownOutcome(f"the log ends at {position - rest} already, past {position}")

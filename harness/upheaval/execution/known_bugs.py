@@ -93,6 +93,14 @@ KNOWN_BUGS: Final = (
         ("1.51.0",),
     ),
     KnownBug(
+        1918,
+        "the next session id counts sessions that a leader opened and its cluster never committed",
+        "a leader that is cut off takes new sessions, and comes back to a snapshot",
+        Promise.STATES_AGREE,
+        "1.49.3",
+        ("1.51.0",),
+    ),
+    KnownBug(
         2147,
         "a member that is in an earlier term counts for the quorum, so acknowledged operations are lost",
         "a leader is cut off with its clients under load; the next one loses its other follower, hears the first one "

@@ -1,4 +1,4 @@
-"""Machines of their own for the members of a live cluster, as far as its runtime supports them."""
+"""Separate machines for the members of a live cluster, as far as its runtime supports them."""
 
 from collections.abc import Collection, Iterable
 

@@ -51,7 +51,7 @@ ARRIVAL_S = 0.005
 
 
 class _Prober:
-    """A process of its own on one host that makes one connection. Implements `network.Owner`."""
+    """A separate process on one host that makes one connection. Implements `network.Owner`."""
 
     alive = True
 
@@ -122,7 +122,7 @@ class SimulatedTarget:
         return self.cluster.leader()
 
     def acknowledged(self) -> int:
-        """How many operations of the load were acknowledged; 0 if the target has no load of its own."""
+        """How many operations of the load were acknowledged; 0 if the target runs no load."""
         return 0
 
     def has_caught_up(self, member_id: int) -> bool:

@@ -1,7 +1,7 @@
 """Bases of images without a registry: Debian by debootstrap, or programs compiled by Go on nothing.
 
 Each is imported into the engine as one layer, with a label that says from which recipe it was made. A base holds no
-certificate of this machine and no list of packages. Knows nothing of the images that stand on it.
+certificate of this machine and no list of packages. Knows nothing of the images built on it.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ _SUPERFLUOUS: Final = (
     "var/log",
     "tmp",
 )
-# Name spaces of its own: when it ends, however that was, no process and no mount of it is left.
+# Separate name spaces: however it ends, no process and no mount of it is left.
 _DEBOOTSTRAP: Final = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "debootstrap", "--variant=minbase")
 _CA_BUNDLES: Final = ("etc/ssl/certs/ca-certificates.crt", "usr/local/share/ca-certificates")
 
@@ -65,7 +65,7 @@ def _make(client: Client, base: DebianBase | GoBase, say: Say) -> None:
 def recipe(base: DebianBase | GoBase) -> str:
     """One value for everything that a base is made from."""
     if isinstance(base, DebianBase):
-        parts = ["debian", DEBIAN_SUITE, *base.include, *(f"without {each}" for each in base.without)]
+        parts = ["debian", DEBIAN_SUITE, *base.include, *(f"without {package}" for package in base.without)]
     else:
         parts = ["go", base.version, base.linker_flags, *(" ".join(program) for program in base.programs)]
     return hashlib.sha256("\n".join([_RECIPE, *parts]).encode()).hexdigest()

@@ -71,7 +71,7 @@ class Image:
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """By which images that stand on it are known, too."""
+        """Its labels, which the images built on it inherit."""
         return {AERON_LABEL: self.aeron_version} if self.aeron_version else {}
 
     @property

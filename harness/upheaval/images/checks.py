@@ -28,61 +28,61 @@ print(json.dumps({"python": sys.version_info[:2], "uid": os.getuid(), "missing":
 
 
 def problems_of(client: Client, image: Image, tag: str | None = None) -> list[str]:
-    """What is wrong with an image, a line each; none when it is fit for use. `tag` names what is to stand for it."""
+    """What is wrong with an image, a line each; none when it is fit for use. `tag` replaces its tag."""
     tag = tag or image.tag
     attributes = inspect(client, tag)
     if attributes is None:
         return [f"{tag} is missing: build it with `upheaval images build {image.name}`"]
-    found = [*_problems_described(image, attributes), *_problems_inside(client, image, tag, attributes)]
-    return [f"{tag}: {problem}" for problem in found]
+    problems = [*_problems_described(image, attributes), *_problems_inside(client, image, tag, attributes)]
+    return [f"{tag}: {problem}" for problem in problems]
 
 
 def _problems_described(image: Image, attributes: dict[str, Any]) -> list[str]:
     config, size_mb = attributes["Config"], attributes["Size"] / 1e6
     labels = config.get("Labels") or {}
     is_root = config.get("User") in ("", "0", "root", "0:0", None)
-    found = []
+    problems = []
     if size_mb >= image.limit_mb:
-        found.append(f"{size_mb:.0f} MB, the limit is {image.limit_mb} MB")
+        problems.append(f"{size_mb:.0f} MB, the limit is {image.limit_mb} MB")
     if is_root != image.must_be_root:
-        found.append("its processes would run as root" if is_root else "its processes would not run as root")
+        problems.append("its processes would run as root" if is_root else "its processes would not run as root")
     health_check = (config.get("Healthcheck") or {}).get("Test") or ["NONE"]
     if image.has_health_check and health_check == ["NONE"]:
-        found.append("it has no health check")
+        problems.append("it has no health check")
     if image.has_volume and not config.get("Volumes"):
-        found.append("it names no volume")
+        problems.append("it names no volume")
     missing = [label for label in _LABELS if not labels.get(label)]
     if missing:
-        found.append(f"it lacks the label {missing[0]}")
+        problems.append(f"it lacks the label {missing[0]}")
     if labels.get("upheaval.source") != source_digest(image):
-        found.append("it was built from other sources than these: build it again")
-    return found
+        problems.append("it was built from other sources than these: build it again")
+    return problems
 
 
 def _problems_inside(client: Client, image: Image, tag: str, attributes: dict[str, Any]) -> list[str]:
     """Run it: which Python, whose rights, and whether its programs start."""
-    found = []
+    problems = []
     volumes = list(attributes["Config"].get("Volumes") or ())
     if image.imports:
         status, output = _try(client, tag, ("python3", "-c", _SCRIPT, *image.imports), volumes)
-        found += _problems_of_python(image, status, output)
+        problems += _problems_of_python(image, status, output)
     for command in image.commands:
         status, output = _try(client, tag, command, volumes)
         if status:
-            found.append(f"`{' '.join(command)}` fails in it: {_last_line(output)}")
-    return found
+            problems.append(f"`{' '.join(command)}` fails in it: {_last_line(output)}")
+    return problems
 
 
 def _problems_of_python(image: Image, status: int, output: str) -> list[str]:
     if status:
         return [f"its Python does not run: {_last_line(output)}"]
     seen = json.loads(_last_line(output))
-    found = [f"it lacks the module {missing}" for missing in seen["missing"]]
+    problems = [f"it lacks the module {missing}" for missing in seen["missing"]]
     if seen["python"] != _PYTHON:
-        found.append(f"it has Python {'.'.join(map(str, seen['python']))}, not 3.11")
+        problems.append(f"it has Python {'.'.join(map(str, seen['python']))}, not 3.11")
     if (seen["uid"] == 0) != image.must_be_root:
-        found.append(f"its processes run as user {seen['uid']}")
-    return found
+        problems.append(f"its processes run as user {seen['uid']}")
+    return problems
 
 
 def _try(client: Client, tag: str, command: tuple[str, ...], volumes: list[str]) -> tuple[int, str]:
@@ -112,8 +112,8 @@ def _try(client: Client, tag: str, command: tuple[str, ...], volumes: list[str])
 
 
 def trial_labels(tag: str) -> dict[str, str]:
-    """A trial is a run of its own: what a killed harness leaves of it, the next start removes."""
-    return {**labels_of_run(uuid.uuid4().hex, kept=False), "upheaval.trial": tag}
+    """A trial is a separate run: the next start removes what a killed harness leaves of it."""
+    return {**labels_of_run(uuid.uuid4().hex, detached=False), "upheaval.trial": tag}
 
 
 def _last_line(output: str) -> str:

@@ -45,24 +45,24 @@ from upheaval.stall_watch import StallWatch
 # How long the end may take besides the time-outs of connecting and of the operation: closing sessions, scheduling.
 STOP_MARGIN_S = 5.0
 LOOK_S = 0.01
-TELL_S = 0.5
+PROGRESS_EVERY_S = 0.5
 # The reported rate covers this many reports; locust's own rate lags by some seconds.
 RATE_OVER = 4
 
-Tell = Callable[[str, Json], None]
+Send = Callable[[str, Json], None]
 
 
 class Load:
     """One load: its users work until the time is over or the end is requested. Each finishes its operation."""
 
-    def __init__(self, settings: LoadSettings, tell: Tell) -> None:
+    def __init__(self, settings: LoadSettings, send: Send) -> None:
         self.settings = settings
         self.end_asked = gevent.event.Event()
         self.counted = RequestStats()
         """Everything since the beginning; locust's own statistics begin anew with each start from the page."""
         self._raised: Counter[str] = Counter()
         self._fault: EnvironmentFault | None = None
-        self._tell = tell
+        self._send = send
         self._begin_s = 0.0
         user_class = find_user(settings.user)
         self._history = HistoryWriter(Path(settings.history))
@@ -85,17 +85,17 @@ class Load:
     def run(self) -> Statistics:
         """Run the load to its end. Raises `EnvironmentFault` when the history cannot be written."""
         settings = self.settings
-        telling = gevent.spawn(self._tell_progress)
+        progress = gevent.spawn(self._send_progress)
         watch = StallWatch(self._run.add_client_stall)
         try:
             with self._page() if settings.page is not None else contextlib.nullcontext():
                 if settings.page is None:
                     self._runner.start(settings.users, spawn_rate=settings.spawn_rate)
-                self._tell(READY, True)
+                self._send(READY, True)
                 self.end_asked.wait()
                 self._finish()
         finally:
-            telling.kill()
+            progress.kill()
             self._runner.quit()
             watch.close()
             self._context.close()
@@ -179,10 +179,10 @@ class Load:
         except EnvironmentFault as fault:
             self._end_for(fault)
 
-    def _tell_progress(self) -> None:
+    def _send_progress(self) -> None:
         seen = deque([(time.monotonic(), 0)], maxlen=RATE_OVER)
         while True:
-            gevent.sleep(TELL_S)
+            gevent.sleep(PROGRESS_EVERY_S)
             self._flush()
             total = self.counted.total
             now = time.monotonic()
@@ -197,7 +197,7 @@ class Load:
                 elapsed_s,
                 self.settings.duration_s,
             )
-            self._tell(PROGRESS, asdict(progress))
+            self._send(PROGRESS, asdict(progress))
 
 
 def statistics(stats: Any) -> Statistics:
@@ -248,18 +248,18 @@ def main() -> None:
     sys.path.append(str(Path.cwd()))
     messages = _messages()
 
-    def tell(name: str, value: Json) -> None:
+    def send(name: str, value: Json) -> None:
         with contextlib.suppress(BrokenPipeError):
             # The reader is gone, so our input has ended too.
             print(json.dumps({name: value}), file=messages, flush=True)
 
-    load = Load(settings, tell)
+    load = Load(settings, send)
     gevent.spawn(_watch_input, load)
     try:
         statistics = load.run()
     except EnvironmentFault as fault:
         sys.exit(str(fault))
-    tell(STATISTICS, statistics.to_fields())
+    send(STATISTICS, statistics.to_fields())
 
 
 if __name__ == "__main__":

@@ -386,7 +386,7 @@ def _answered(answer: bytes) -> tuple[Json, None]:
 def _require_opaque(payload: bytes) -> None:
     """Reject a payload in the form of a shipped service's request.
 
-    By that form the log tells calls from operations of the shipped services.
+    That form distinguishes calls in the log from operations of the shipped services.
     """
     try:
         decode_operation(payload)

@@ -59,8 +59,8 @@ def _in_engine(*, is_dry: bool) -> Iterator[Leftover | Left]:
 
     try:
         with connected() as client:
-            for each in labels.abandoned(client):
-                yield Leftover(*each.split(" ", 1))
+            for leftover in labels.abandoned(client):
+                yield Leftover(*leftover.split(" ", 1))
             if not is_dry:
                 labels.remove_abandoned(client)
     except EnvironmentFault as error:
@@ -95,7 +95,7 @@ def _run_folders(runs: Path) -> Iterator[Path]:
             yield folder
         else:
             inner = (path for path in sorted(folder.iterdir()) if path.is_dir() and not path.is_symlink())
-            yield from (each for each in inner if RunFolder(each).manifest_file.is_file())
+            yield from (path for path in inner if RunFolder(path).manifest_file.is_file())
 
 
 def _changed_s(folder: Path) -> float:

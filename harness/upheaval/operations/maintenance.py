@@ -61,7 +61,7 @@ def upgrade(cluster: AnyCluster, hosts: Hosts, renewal: Renewal, say: Callable[[
     renewed: list[int] = []
     while waiting:
         leader = cluster.wait_until_leader(WAIT_S)
-        member_id = next((each for each in waiting if each != leader), waiting[0])
+        member_id = next((follower for follower in waiting if follower != leader), waiting[0])
         member = cluster.member(member_id)
         member.stop()
         hosts.renew(member_id, renewal)
@@ -94,7 +94,7 @@ def replace_host(cluster: AnyCluster, hosts: Hosts, member_id: int, seed_from: i
     hosts.fetch(member_id)
     folder = cluster.run.member(member_id)
     try:
-        kept = _set_aside(folder)
+        old_files = _set_aside(folder)
         if seed_from is not None:
             _seed(cluster.run.member(seed_from), folder)
     except OSError as error:
@@ -102,7 +102,7 @@ def replace_host(cluster: AnyCluster, hosts: Hosts, member_id: int, seed_from: i
     hosts.discard(member_id)
     member.start()
     cluster.wait_until_caught_up(member_id, WAIT_S)
-    return kept
+    return old_files
 
 
 def _require_majority_without(cluster: AnyCluster, member_id: int) -> None:

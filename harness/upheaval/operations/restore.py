@@ -117,7 +117,7 @@ def bring(folder: Path) -> None:
         return
     with open_cluster(run) as cluster:
         nodes: list[LiveNode[Node]] = [*cluster.members, *cluster.companions()]
-        node = next((each for each in nodes if each.folder == folder), None)
+        node = next((node for node in nodes if node.folder == folder), None)
         if node is None:
             return
         if node.is_running():
@@ -185,14 +185,14 @@ def with_service(spec: ClusterSpec, service: str) -> ClusterSpec:
 
 
 def restore(
-    origin: Source, target: Path, spec: ClusterSpec | None = None, *, runtime: str, kept: bool = False
+    origin: Source, target: Path, spec: ClusterSpec | None = None, *, runtime: str, detached: bool = False
 ) -> AnyCluster:
     """Make a cluster whose members have the origin's files, by default like the origin's run. Starts nothing.
 
     Raises `HarnessError` with one clear line, and then leaves nothing of the new folder.
     """
     was_there = target.is_dir()
-    cluster = create_cluster(runtime, target, spec or spec_of(origin), kept=kept)
+    cluster = create_cluster(runtime, target, spec or spec_of(origin), detached=detached)
     try:
         fill(origin, cluster.run, cluster.config.members, time.monotonic_ns())
     except BaseException:
@@ -246,8 +246,8 @@ def copy_files(source: Source, target: Path) -> None:
 
 def archive_files(source: Source) -> list[Path]:
     """The files of the archive that a member needs: all but the mark, which says what process ran in the source."""
-    found = (source.folder / layout.ARCHIVE_DIRECTORY).iterdir()
-    return sorted(entry for entry in found if entry.is_file() and entry.name != Path(layout.ARCHIVE_MARK).name)
+    entries = (source.folder / layout.ARCHIVE_DIRECTORY).iterdir()
+    return sorted(entry for entry in entries if entry.is_file() and entry.name != Path(layout.ARCHIVE_MARK).name)
 
 
 def recording_log_of(source: Source) -> bytes:
@@ -279,15 +279,15 @@ def carried_operations(source: Source, now_ns: int) -> list[Operation]:
         return []
     ids, calls = _held(source)
     chosen = _chosen(list(source.run.read_history()), ids, calls)
-    latest = max((max(each.invoke_ns, each.complete_ns or 0) for each in chosen), default=0)
+    latest = max((max(operation.invoke_ns, operation.complete_ns or 0) for operation in chosen), default=0)
     back = max(latest - now_ns + 1, 0)
     return [
         replace(
-            each,
-            invoke_ns=each.invoke_ns - back,
-            complete_ns=None if each.complete_ns is None else each.complete_ns - back,
+            operation,
+            invoke_ns=operation.invoke_ns - back,
+            complete_ns=None if operation.complete_ns is None else operation.complete_ns - back,
         )
-        for each in chosen
+        for operation in chosen
     ]
 
 
@@ -296,9 +296,9 @@ def _held(source: Source) -> tuple[set[int], Counter[tuple[str, int]]]:
     ids: set[int] = set()
     calls: Counter[tuple[str, int]] = Counter()
     for segment in RecordedLog(source.files).segments():
-        found = WitnessLog()
-        ids.update(entry.id for entry in read_entries(segment, found))
-        calls.update((call.digest, call.session) for call in found.calls)
+        witness = WitnessLog()
+        ids.update(entry.id for entry in read_entries(segment, witness))
+        calls.update((call.digest, call.session) for call in witness.calls)
     return ids, calls
 
 
@@ -322,7 +322,7 @@ def _chosen(operations: Sequence[Operation], ids: set[int], calls: Counter[tuple
             else:
                 digest = str(operation.value)
                 sessions = sessions_of[digest] if operation.session is None else [operation.session]
-                held = next(((digest, each) for each in sessions if left[digest, each] > 0), None)
+                held = next(((digest, session_id) for session_id in sessions if left[digest, session_id] > 0), None)
                 if held is not None:
                     left[held] -= 1
                     taken.add(operation.id)

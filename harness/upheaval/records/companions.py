@@ -110,13 +110,13 @@ def load_companions(folder: Path) -> list[CompanionConfig]:
     path = folder / COMPANIONS_FILE
     if not path.is_file():
         return []
-    found = jsonfields.read_file(_Companions, path).companions
-    for config in found:
+    configs = jsonfields.read_file(_Companions, path).companions
+    for config in configs:
         try:
             check_companion(config)
         except UsageError as error:
             raise UsageError(f"{path}: {error}") from None
-    return sorted(found, key=lambda config: config.name)
+    return sorted(configs, key=lambda config: config.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ def note_companion(folder: Path, config: CompanionConfig) -> None:
 def note_position(folder: Path, config: CompanionConfig) -> None:
     """Raise an entry's position to that of `config`; write `config` itself if no entry has its name."""
     with locked(folder):
-        known = next((each for each in load_companions(folder) if each.name == config.name), config)
+        known = next((entry for entry in load_companions(folder) if entry.name == config.name), config)
         _keep(folder, replace(known, position=max(config.position, known.position)))
 
 
@@ -143,13 +143,13 @@ def _keep(folder: Path, config: CompanionConfig) -> None:
     known = load_companions(folder)
     if config in known:
         return
-    others = [each for each in known if each.name != config.name]
-    entries = [asdict(each) for each in sorted([*others, config], key=lambda each: each.name)]
+    others = [entry for entry in known if entry.name != config.name]
+    entries = [asdict(entry) for entry in sorted([*others, config], key=lambda entry: entry.name)]
     RunFolder(folder).unseal()
     write_atomically(folder / COMPANIONS_FILE, jsonfields.to_json({"companions": entries}) + "\n")
 
 
 def companion_folders(run: Path) -> list[Path]:
     """The folders of the companions in a run folder, sorted by name."""
-    found = (entry for entry in run.iterdir() if entry.is_dir() and _NAME.fullmatch(entry.name))
-    return sorted(found, key=lambda entry: entry.name)
+    folders = (entry for entry in run.iterdir() if entry.is_dir() and _NAME.fullmatch(entry.name))
+    return sorted(folders, key=lambda entry: entry.name)

@@ -96,17 +96,17 @@ class Watch:
 
 def watches_of(events: Iterable[TraceEvent]) -> list[Watch]:
     """The watches in order. Raises `FieldError` for a malformed end."""
-    found: list[Watch] = []
+    watches: list[Watch] = []
     for event in events:
         if event.event == WATCH_BEGIN:
-            found.append(Watch(event.ns))
-        elif event.event == WATCH_END and found:
+            watches.append(Watch(event.ns))
+        elif event.event == WATCH_END and watches:
             unwritten = jsonfields.integer(event.fields, "unwritten")
             links = event.fields.get("links")
             objects = links if isinstance(links, list) else []
-            seen = tuple(jsonfields.decode(LinkSeen, each) for each in objects if isinstance(each, dict))
-            found[-1] = Watch(found[-1].begin_ns, event.ns, unwritten, seen)
-    return found
+            seen = tuple(jsonfields.decode(LinkSeen, link) for link in objects if isinstance(link, dict))
+            watches[-1] = Watch(watches[-1].begin_ns, event.ns, unwritten, seen)
+    return watches
 
 
 def messages_of(run: RunFolder) -> Iterator[tuple[int, TraceEvent]]:

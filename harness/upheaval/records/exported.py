@@ -48,7 +48,7 @@ class _Event:
 def knossos(operations: Iterable[Operation], kind: str) -> Export:
     """Export in the notation of Knossos. A compare-and-set that returned false is `:fail`, which constrains nothing."""
     chosen = [operation for operation in operations if operation.f in KINDS[kind]]
-    refused = sum(each.f is Function.CAS and each.result is False for each in chosen)
+    refused = sum(operation.f is Function.CAS and operation.result is False for operation in chosen)
     notes = [f"{refused} compare-and-sets that answered false are :fail, which says nothing"] if refused else []
     lines = tuple(_knossos_line(event, KINDS[kind]) for event in _events(chosen))
     return Export(lines, len(chosen), tuple(notes))
@@ -61,21 +61,21 @@ def porcupine(operations: Iterable[Operation], kind: str) -> Export:
     that did not happen, and reads without an answer, which Porcupine's tests would take for answers of the empty text.
     """
     chosen = [operation for operation in operations if operation.f in KINDS[kind]]
-    with_cas = {each.key for each in chosen if each.f is Function.CAS}
-    candidates = [each for each in chosen if each.key not in with_cas]
-    kept = [
+    with_cas = {operation.key for operation in chosen if operation.f is Function.CAS}
+    candidates = [operation for operation in chosen if operation.key not in with_cas]
+    exported = [
         candidate
         for candidate in candidates
         if candidate.outcome is Outcome.OK or (candidate.outcome is Outcome.UNKNOWN and candidate.f not in _READS)
     ]
     notes = []
     if with_cas:
-        left_out = sum(each.key in with_cas for each in chosen)
+        left_out = sum(operation.key in with_cas for operation in chosen)
         notes.append(f"{left_out} operations on {len(with_cas)} keys with compare-and-sets are left out")
-    if len(kept) < len(candidates):
-        notes.append(f"{len(candidates) - len(kept)} that failed, or read without an answer, say nothing")
-    lines = tuple(_porcupine_line(event) for event in _events(kept) if event.type != "info")
-    return Export(lines, len(kept), tuple(notes))
+    if len(exported) < len(candidates):
+        notes.append(f"{len(candidates) - len(exported)} that failed, or read without an answer, say nothing")
+    lines = tuple(_porcupine_line(event) for event in _events(exported) if event.type != "info")
+    return Export(lines, len(exported), tuple(notes))
 
 
 def _may_change_something(operation: Operation) -> bool:
@@ -99,7 +99,7 @@ def _events(operations: Iterable[Operation]) -> Iterator[_Event]:
         moments.append((operation.invoke_ns, 0, operation))
         if operation.outcome is Outcome.OK and operation.complete_ns is not None:
             moments.append((operation.complete_ns, 1, operation))
-    moments.sort(key=lambda each: each[:2])
+    moments.sort(key=lambda moment: moment[:2])
     idle: dict[int, list[int]] = defaultdict(list)
     busy: dict[int, tuple[int, Operation]] = {}
     count = last = 0

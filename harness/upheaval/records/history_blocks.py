@@ -57,17 +57,17 @@ class OperationBlock:
     def of(cls, operations: Sequence[Operation]) -> Self:
         """The columns of operations in memory."""
         return cls(
-            [each.id for each in operations],
-            [each.process for each in operations],
-            [each.f for each in operations],
-            [each.key for each in operations],
-            [each.value for each in operations],
-            [each.invoke_ns for each in operations],
-            [each.complete_ns for each in operations],
-            [each.outcome for each in operations],
-            [each.result for each in operations],
-            [each.position for each in operations],
-            [each.session for each in operations],
+            [operation.id for operation in operations],
+            [operation.process for operation in operations],
+            [operation.f for operation in operations],
+            [operation.key for operation in operations],
+            [operation.value for operation in operations],
+            [operation.invoke_ns for operation in operations],
+            [operation.complete_ns for operation in operations],
+            [operation.outcome for operation in operations],
+            [operation.result for operation in operations],
+            [operation.position for operation in operations],
+            [operation.session for operation in operations],
         )
 
     def __len__(self) -> int:
@@ -110,8 +110,8 @@ def _plain_block(lines: Sequence[bytes]) -> OperationBlock | None:
         )
     except (KeyError, TypeError):
         return None
-    sessions = [each.get("session") for each in objects]
-    matched = [each.get("matched") for each in objects]
+    sessions = [fields.get("session") for fields in objects]
+    matched = [fields.get("matched") for fields in objects]
     has_types = (
         _INTEGER.issuperset(map(type, (*ids, *processes, *invoked)))
         and _TEXT.issuperset(map(type, (*functions, *keys, *outcomes)))

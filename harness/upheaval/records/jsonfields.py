@@ -97,13 +97,13 @@ def decode(kind: type[T], given: Mapping[str, Json], required: Collection[str] =
         for place, name, read in plan.by_value:
             values[place] = read(name, values[place])
         return kind(*values)
-    found = {name: read(name, given.get(name, MISSING)) for name, read in plan.must}
+    arguments = {name: read(name, given.get(name, MISSING)) for name, read in plan.must}
     for name, read in plan.may:
         value = given.get(name)
         if value is not None:
-            found[name] = read(name, value)
-    made = kind(**found)
-    if len(plan.shapes) < _SHAPES_MAX and plan.defaulted <= found.keys():
+            arguments[name] = read(name, value)
+    made = kind(**arguments)
+    if len(plan.shapes) < _SHAPES_MAX and plan.defaulted <= arguments.keys():
         plan.shapes.add(shape)
     return made
 
@@ -172,7 +172,7 @@ def _plan(kind: type, required: Collection[str]) -> _Plan:
 def _is_by_type(hint: Any) -> bool:
     """Whether the reader of this type checks only the type of a value and returns it unchanged."""
     if get_origin(hint) in (Union, UnionType) and hint != Json:
-        return all(each is type(None) or _is_by_type(each) for each in get_args(hint))
+        return all(arg is type(None) or _is_by_type(arg) for arg in get_args(hint))
     return hint == Json or get_origin(hint) is Mapping or (isinstance(hint, type) and hint in _SCALARS)
 
 
@@ -189,7 +189,7 @@ def _reader(hint: Any) -> _Reader:
             return lambda name, value: os.fsdecode(_SCALARS[str](name, value).encode())
         return _one_of(rule.choices) if isinstance(rule, OneOf) else _enum(args[0], rule.noun)
     if origin in (Union, UnionType):
-        inner = _reader(next(each for each in args if each is not type(None)))
+        inner = _reader(next(arg for arg in args if arg is not type(None)))
         return lambda name, value: None if value is None or value is MISSING else inner(name, value)
     if origin is tuple:
         return _paths if args[0] == FilePath else _items(args[0])
@@ -241,10 +241,10 @@ def _enum(kind: type[Enum], noun: str) -> _Reader:
     known = {member.value: member for member in kind}
 
     def read(name: str, value: object) -> object:
-        found = known.get(_SCALARS[str](name, value))
-        if found is None:
+        member = known.get(_SCALARS[str](name, value))
+        if member is None:
             raise FieldError(f"unknown {noun} {value!r}")
-        return found
+        return member
 
     return read
 
@@ -263,7 +263,7 @@ def _items(kind: Any) -> _Reader:
 
 
 def _paths(name: str, value: object) -> tuple[str, ...]:
-    return tuple(os.fsdecode(each.encode()) for each in _items(str)(name, value))
+    return tuple(os.fsdecode(path.encode()) for path in _items(str)(name, value))
 
 
 def to_json(value: object, *, indent: int | None = 2) -> str:

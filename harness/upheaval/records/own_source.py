@@ -33,17 +33,17 @@ def source_digest(source: str, service: str) -> str:
 
 
 def _files(folder: Path, module: str) -> set[Path]:
-    found: set[Path] = set()
+    files: set[Path] = set()
     left = [tuple(module.split("."))]
     while left:
         parts = left.pop()
         for number in range(1, len(parts) + 1):
             base = folder.joinpath(*(os.fsdecode(part.encode()) for part in parts[:number]))
             for path in (base.with_name(f"{base.name}.py"), base / "__init__.py"):
-                if path not in found and path.is_file():
-                    found.add(path)
+                if path not in files and path.is_file():
+                    files.add(path)
                     left += _imports(path, path.parent.relative_to(folder).parts)
-    return found
+    return files
 
 
 def _imports(path: Path, package: tuple[str, ...]) -> Iterator[tuple[str, ...]]:

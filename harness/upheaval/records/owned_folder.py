@@ -49,15 +49,15 @@ def _remove(folder: Path) -> None:
 
 def abandoned_folders(purpose: str = "", *, remove: bool) -> list[Path]:
     """The folders of a purpose, or of all purposes, whose owners are gone. With `remove`, remove them."""
-    found = []
+    abandoned = []
     for folder in sorted(Path(tempfile.gettempdir()).glob(f"upheaval-{purpose}-*" if purpose else "upheaval-*-*")):
         with contextlib.suppress(OSError):
             owner = os.open(folder / _LOCK, os.O_RDWR)
             try:
                 fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                found.append(folder)
+                abandoned.append(folder)
                 if remove:
                     shutil.rmtree(folder, ignore_errors=True)
             finally:
                 os.close(owner)
-    return found
+    return abandoned

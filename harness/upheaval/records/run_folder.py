@@ -236,7 +236,7 @@ class MemberFolder:
     def read_trace(self) -> Iterator[TraceEvent]:
         """The events in order. A last line that its writer did not finish (SIGKILL) is left out.
 
-        Other unfinished lines (a full disk) are left out, too; the next event tells that some were lost.
+        Other unfinished lines (a full disk) are left out, too; the next event shows that some were lost.
         """
         if not self._is_at_rest:
             return read_trace_events(self.trace)

@@ -53,10 +53,10 @@ def seal(run: RunFolder) -> None:
     if manifest.sealed is not None:
         return
     try:
-        found = seal_of(run)
+        digests = seal_of(run)
     except OSError as error:
         raise EnvironmentFault(f"cannot seal {run.path}: {error}") from error
-    text = json.dumps({"format": FORMAT_VERSION, **asdict(found)}, indent=2) + "\n"
+    text = json.dumps({"format": FORMAT_VERSION, **asdict(digests)}, indent=2) + "\n"
     write_atomically(run.seal_file, text)
     write_atomically(run.manifest_file, replace(manifest, sealed=digest_of_text(text)).to_json())
 
@@ -134,8 +134,8 @@ def _block_offsets(fd: int, length: int) -> Iterator[int]:
 def _sealed_files(run: RunFolder) -> list[Path]:
     """The files that a run is judged by: all of members and companions, and the others that nothing appends to."""
     names = (COMPANIONS_FILE, ORIGIN_FILE, ATTEMPTS_NAME, STALLS_NAME, CONSENSUS_NAME, SCHEMA_FILE, "security.json")
-    found = [run.history_file, run.faults_file, run.controls_file, *(run.path / name for name in names)]
+    paths = [run.history_file, run.faults_file, run.controls_file, *(run.path / name for name in names)]
     members = [path for path in run.path.glob("member-*") if path.is_dir()]
     for folder in (*members, *companion_folders(run.path)):
-        found += folder.rglob("*")
-    return [path for path in found if path.is_file()]
+        paths += folder.rglob("*")
+    return [path for path in paths if path.is_file()]

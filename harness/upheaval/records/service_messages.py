@@ -51,7 +51,7 @@ _CODES = {
 _FUNCTIONS = {int(code): function for function, code in _CODES.items()}
 _CAS: Final = int(encoding.Operation.COMPARE_AND_SET)
 _TRANSFER: Final = int(encoding.Operation.TRANSFER)
-_SPECIAL: Final = frozenset((_CAS, _TRANSFER, *(int(_CODES[each]) for each in (Function.SCHEDULE, Function.CANCEL))))
+_SPECIAL: Final = frozenset((_CAS, _TRANSFER, *(int(_CODES[f]) for f in (Function.SCHEDULE, Function.CANCEL))))
 """Codes of operations whose value is not JSON text alone."""
 
 

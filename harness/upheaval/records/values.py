@@ -45,7 +45,7 @@ def frozen(value: Json) -> Frozen:
         return tuple(map(frozen, cast(list[Json], value)))
     if kind is dict:
         fields = cast(dict[str, Json], value)
-        return dict, frozenset((name, frozen(each)) for name, each in fields.items())
+        return dict, frozenset((name, frozen(field)) for name, field in fields.items())
     if kind is UnorderedSet:
         return frozenset(map(frozen, cast(UnorderedSet, value)))
     return kind, "nan" if value != value else value  # true, false or a float
@@ -58,10 +58,10 @@ def thawed(value: Frozen) -> Json:
     if not isinstance(value, tuple):
         return cast(Json, value)
     if value and value[0] is dict:
-        return {name: thawed(each) for name, each in sorted(value[1])}
+        return {name: thawed(field) for name, field in sorted(value[1])}
     if value and isinstance(value[0], type):
         return float("nan") if value[1] == "nan" else cast(Json, value[1])
-    return [thawed(each) for each in value]
+    return [thawed(element) for element in value]
 
 
 def value_text(value: Json) -> str:
@@ -73,7 +73,7 @@ def value_text(value: Json) -> str:
     if isinstance(value, list):
         return "[" + ", ".join(map(value_text, value)) + "]"
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{_key_text(name)}: {value_text(each)}" for name, each in value.items()) + "}"
+        return "{" + ", ".join(f"{_key_text(name)}: {value_text(field)}" for name, field in value.items()) + "}"
     return json.dumps(value)
 
 
@@ -91,7 +91,7 @@ def edn_text(value: Json) -> str:
         opening, closing = ("#{", "}") if isinstance(value, UnorderedSet) else ("[", "]")
         return opening + " ".join(map(edn_text, value)) + closing
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{edn_text(name)} {edn_text(each)}" for name, each in value.items()) + "}"
+        return "{" + ", ".join(f"{edn_text(name)} {edn_text(field)}" for name, field in value.items()) + "}"
     return json.dumps(value)
 
 
@@ -104,9 +104,9 @@ def _texts(value: Json) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, list):
-        for each in value:
-            yield from _texts(each)
+        for element in value:
+            yield from _texts(element)
     elif isinstance(value, dict):
-        for name, each in value.items():
+        for name, field in value.items():
             yield name
-            yield from _texts(each)
+            yield from _texts(field)

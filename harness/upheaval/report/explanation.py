@@ -35,7 +35,7 @@ _STEADY: Final = frozenset({"CommitPosition", "AppendPosition"})
 
 @dataclass(slots=True)
 class Knowledge:
-    """What a member knew by the moment; -1 and empty for what it had not said."""
+    """What a member knew by the moment; -1 and empty for what it had not reported."""
 
     member_id: int
     runs: bool = False

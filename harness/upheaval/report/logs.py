@@ -26,7 +26,7 @@ _OF_LINES: Final = ("ts", "epoch_ms", "member", "component", "pid", "run", "even
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """One thing that was said; `epoch_ms` is None of what was printed without a time. `text` may have several lines."""
+    """An entry of a log; `epoch_ms` is None if it was printed without a time. `text` may have several lines."""
 
     epoch_ms: int | None
     owner: str
@@ -34,7 +34,7 @@ class LogLine:
     level: str
     text: str
     is_of_node: bool = True
-    """Whether the node says it of itself, and no service and no print."""
+    """Whether the node itself logged it, not a service or a print."""
 
     def __str__(self) -> str:
         """As `upheaval logs` prints it."""
@@ -66,8 +66,8 @@ def read_logs(run: RunFolder, members: Iterable[int] = (), level: str = INFO) ->
 
 def last_lines(run: RunFolder, count: int) -> list[LogLine]:
     """The last ones of each owner together: warnings, errors and what is not of the node, which ends its runs alike."""
-    telling = (line for line in read_logs(run) if line.level != INFO or not line.is_of_node)
-    by_owner = sorted(telling, key=lambda line: line.owner)
+    relevant = (line for line in read_logs(run) if line.level != INFO or not line.is_of_node)
+    by_owner = sorted(relevant, key=lambda line: line.owner)
     return [line for _, lines in groupby(by_owner, key=lambda line: line.owner) for line in list(lines)[-count:]]
 
 

@@ -65,7 +65,7 @@ class Moments:
             traces = [list(member.read_trace()) for member in members if member.trace.exists()]
             return operations, extent_of(operations, list(self.run.read_faults()), traces)[0]
         except (HarnessError, OSError):
-            # The verdict does not depend on it: what cannot be read has a finding of its own.
+            # The verdict does not depend on it: what cannot be read has a separate finding.
             return None
 
 

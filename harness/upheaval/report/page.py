@@ -126,7 +126,7 @@ def _what(manifest: Manifest) -> str:
 
 
 def _origin(manifest: Manifest) -> str:
-    """A simulated run is the same whenever and wherever it is made, so it has no date and no host."""
+    """A simulated run is the same at any time and on any host, so it has no date and no host."""
     parts = [("made", manifest.created), ("on", manifest.host), ("by upheaval", manifest.version)]
     return " ".join([f"Run {manifest.run_id}", *(f"{word} {value}" for word, value in parts if value)]) + "."
 

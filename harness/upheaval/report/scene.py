@@ -48,7 +48,7 @@ TEXT_SHOWN: Final = 200
 """Characters of a value or a result."""
 _COMMIT: Final = "CommitPosition"
 _REPORTS: Final = ("AppendPosition", _COMMIT)
-_NOT_TOLD: Final = frozenset(("ts", "epoch_ms", "member", "component", "pid", "run", "event", "message", "to", "from"))
+_OMITTED: Final = frozenset(("ts", "epoch_ms", "member", "component", "pid", "run", "event", "message", "to", "from"))
 
 _NOTHING_BROKEN: Final[Mapping[Finding, Moment]] = MappingProxyType({})
 
@@ -77,7 +77,7 @@ def scene_of(
     messages = [entry for entry in events if _is_message(entry[1])]
     shown = [operations[index] for index in _chosen(operations, start, figures)]
     # Elections count from the first event of the members.
-    told_first = min((event.ns for _, event in traced + seen), default=start) - start
+    first_event = min((event.ns for _, event in traced + seen), default=start) - start
     positions = positions_of(events, start)
     frames = _frames(run, manifest, operations, shown)
     return {
@@ -106,8 +106,8 @@ def scene_of(
             {
                 "what": f"election {election.number}: member {election.candidate_id} for term {election.term_id}, "
                 f"{election.outcome}",
-                "begin": election.begin_ns + told_first,
-                "end": None if election.end_ns is None else election.end_ns + told_first,
+                "begin": election.begin_ns + first_event,
+                "end": None if election.end_ns is None else election.end_ns + first_event,
             }
             for election in elections
         ],
@@ -375,11 +375,11 @@ def _messages(messages: Sequence[tuple[int, TraceEvent]], start: int) -> Scene:
             "event": [event.event for _, event in shown],
             "name": [str(event.fields.get("message")) for _, event in shown],
             "to": [event.fields.get("to") for _, event in shown],
-            "fields": [_told(event.fields) for _, event in shown],
+            "fields": [_fields_text(event.fields) for _, event in shown],
         },
         "left_out": len(messages) - len(shown),
     }
 
 
-def _told(fields: Mapping[str, Json]) -> str:
-    return " ".join(f"{name}={value}" for name, value in fields.items() if name not in _NOT_TOLD)
+def _fields_text(fields: Mapping[str, Json]) -> str:
+    return " ".join(f"{name}={value}" for name, value in fields.items() if name not in _OMITTED)

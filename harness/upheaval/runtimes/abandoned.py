@@ -25,9 +25,9 @@ OWNER_VARIABLE: Final = "UPHEAVAL_HARNESS"
 FOLDER_VARIABLE: Final = "UPHEAVAL_RUN_FOLDER"
 
 
-def owner_variables(folder: Path, *, kept: bool) -> dict[str, str]:
-    """The variables of a new member's environment. `kept`: the member may outlive this process."""
-    return {OWNER_VARIABLE: "" if kept else str(Owner.me()), FOLDER_VARIABLE: str(folder)}
+def owner_variables(folder: Path, *, detached: bool) -> dict[str, str]:
+    """The variables of a new member's environment. `detached`: the member may outlive this process."""
+    return {OWNER_VARIABLE: "" if detached else str(Owner.me()), FOLDER_VARIABLE: str(folder)}
 
 
 @dataclass(slots=True)

@@ -14,16 +14,16 @@ from upheaval.system import CLUSTER_OF_THREE, ClusterSpec
 
 
 def create_cluster(
-    runtime: str, folder: Path, spec: ClusterSpec = CLUSTER_OF_THREE, *, kept: bool = False
+    runtime: str, folder: Path, spec: ClusterSpec = CLUSTER_OF_THREE, *, detached: bool = False
 ) -> AnyCluster:
-    """Create a new cluster; nothing runs yet. `kept`: it may outlive this process."""
+    """Create a new cluster; nothing runs yet. `detached`: it may outlive this process."""
     if runtime == PROCESS:
-        return ProcessCluster.create(folder, spec, kept=kept)
+        return ProcessCluster.create(folder, spec, detached=detached)
     if runtime != DOCKER:
         raise UsageError(f"runtime {runtime!r} has no live clusters: use {' or '.join(LIVE_RUNTIMES)}")
     from upheaval.runtimes.docker.cluster import DockerCluster
 
-    return DockerCluster.create(folder, spec, kept=kept)
+    return DockerCluster.create(folder, spec, detached=detached)
 
 
 def open_cluster(folder: Path) -> AnyCluster:

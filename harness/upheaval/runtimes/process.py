@@ -209,7 +209,7 @@ class ProcessCluster(LiveCluster[ProcessMember]):
     runtime = PROCESS
     machine_kinds = ON_PROCESSES
 
-    def __init__(self, folder: Path, config: ClusterSpec, *, kept: bool = False) -> None:
+    def __init__(self, folder: Path, config: ClusterSpec, *, detached: bool = False) -> None:
         members: list[ProcessMember] = []
         super().__init__(folder, config, members)
         members.extend(ProcessMember(self, member_id) for member_id in range(config.members))
@@ -220,15 +220,15 @@ class ProcessCluster(LiveCluster[ProcessMember]):
         """Members that end by what is done to their machines, by their ids."""
         self._exit_statuses: dict[int, int] = {}
         self._client_names: Mapping[str, str] = {}
-        self._owner = owner_variables(folder, kept=kept)
+        self._owner = owner_variables(folder, detached=detached)
 
     # --- making and opening ---
 
     @classmethod
     def create(
-        cls, folder: str | os.PathLike[str], spec: ClusterSpec = CLUSTER_OF_THREE, *, kept: bool = False
+        cls, folder: str | os.PathLike[str], spec: ClusterSpec = CLUSTER_OF_THREE, *, detached: bool = False
     ) -> "ProcessCluster":
-        """Make a new cluster in a new or empty folder; nothing runs yet. `kept`: the cluster may outlive this process.
+        """Make a new cluster in a new or empty folder; nothing runs yet. `detached`: it may outlive this process.
 
         Members that killed harnesses left running are ended first. With a planted bug, the members run a test build of
         the node. Raises `HarnessError` with one clear line.
@@ -242,7 +242,7 @@ class ProcessCluster(LiveCluster[ProcessMember]):
             volume.save()
         spec = with_base_port(spec)
         cluster_file.require_usable(path)
-        cluster = cls(path, spec, kept=kept)
+        cluster = cls(path, spec, detached=detached)
         for member in cluster.members:
             member.configure()
         cluster_file.save(spec, cls.runtime, path)
@@ -256,7 +256,7 @@ class ProcessCluster(LiveCluster[ProcessMember]):
         another version.
         """
         path = Path(folder).absolute()
-        return cls(path, cluster_file.load(path), kept=True)
+        return cls(path, cluster_file.load(path), detached=True)
 
     # --- handles ---
 
@@ -280,7 +280,7 @@ class ProcessCluster(LiveCluster[ProcessMember]):
         return bool(processes_of(self.config.run_id))
 
     def make_companion(self, config: CompanionConfig) -> ProcessCompanion:
-        """The handle of a process with ports of its own."""
+        """The handle of a process that has its own ports."""
         return ProcessCompanion(self, with_ports(config, self.config))
 
     # --- life ---

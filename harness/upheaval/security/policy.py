@@ -1,6 +1,6 @@
 """The certificates and credentials of a cluster, as its folder knows them and its members and clients are given them.
 
-A folder of certificates is one as `upheaval.security.certificates` makes it. Processes read their files where they lie;
+A folder of certificates is one as `upheaval.security.certificates` makes it. Processes read their files in place;
 what runs in a container gets copies. Knows files, no runtimes.
 """
 
@@ -97,7 +97,7 @@ def note_policy(run: Path, folder: str, credentials: str, members: int) -> None:
 
 
 def _with(before: Json, names: set[str]) -> list[Json]:
-    known = {each for each in before if isinstance(each, str)} if isinstance(before, list) else set()
+    known = {name for name in before if isinstance(name, str)} if isinstance(before, list) else set()
     return [*sorted(known | names)]
 
 

@@ -1,4 +1,4 @@
-"""Attempts to connect with credentials that are wrong, so that a run tells what its cluster does with them."""
+"""Attempts to connect with credentials that are wrong, so that a run shows what its cluster does with them."""
 
 import time
 from collections.abc import Mapping

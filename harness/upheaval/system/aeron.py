@@ -332,7 +332,7 @@ class AeronSystem(AnswersAsJson):
         return ask(options, aeron or jar(self.version_of(-1 if member_id is None else int(member_id))))
 
     def clients(self, needs: ClientNeeds) -> Clients:
-        """Sessions through a bridge of their own."""
+        """Sessions through a separate bridge."""
         return BridgeClients(needs, self._bridge(needs.way))
 
     def waiting_clients(self, way: WayIn, options: ClientOptions) -> WaitingClients:

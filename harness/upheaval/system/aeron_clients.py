@@ -39,7 +39,7 @@ _BODY_OFFSET: Final = 4
 _UNSENT_MAX: Final = 1 << 16
 """The bytes that may wait for the bridge. With more, offers are refused."""
 _CONNECT, _OFFER, _CLOSE = b"COX"
-_TOLD_LEADER, _ANSWER, _ERROR, _END, _GIVEN_BACK = b"LREDN"
+_NEW_LEADER, _ANSWER, _ERROR, _END, _GIVEN_BACK = b"LREDN"
 
 
 class Bridge:
@@ -116,7 +116,7 @@ class RunningBridge:
 
 
 class BridgeClients:
-    """The sessions of a load, through a bridge of their own. Implements `Clients`."""
+    """The sessions of a load, through a separate bridge. Implements `Clients`."""
 
     agents: Sequence[Agent] = ()
 
@@ -209,7 +209,7 @@ class BridgeSession:
         self._offered = 0
         self._given_back: list[int] = []
         self._work = 0
-        self._told = ""
+        self._last_error = ""
         self._write(_CONNECT, endpoints.encode())
         self._connection = network.dial(address, self)
 
@@ -293,7 +293,7 @@ class BridgeSession:
     def _take(self, kind: int, body: bytes) -> None:
         if kind == _ANSWER:
             self._answers.append(body)
-        elif kind == _TOLD_LEADER:
+        elif kind == _NEW_LEADER:
             term_id, _, session_id = _LEADER.unpack(body)
             self.leadership_term_id, self.session_id = TermId(term_id), SessionId(session_id)
             if not self.is_connected:
@@ -302,9 +302,9 @@ class BridgeSession:
         elif kind == _GIVEN_BACK:
             self._given_back.append(*_NUMBER.unpack(body))
         elif kind == _ERROR:
-            self._told = printed(body)
+            self._last_error = printed(body)
         elif kind == _END:
-            earlier = f"; before that, {self._told}" if self._told else ""
+            earlier = f"; before that, {self._last_error}" if self._last_error else ""
             self._connection.close()
             # The bridge does not report whether the cluster or the client gave the session up.
             self._end(TimeoutExpired(printed(body) + earlier))

@@ -90,18 +90,18 @@ def _run_bridge() -> int:
 
 def _status_of(command: Sequence[str], stdin: int | None = None) -> int:
     """The exit status of a program that is asked to end when this one is, however early."""
-    is_told = False
+    is_ending = False
     program: subprocess.Popen[bytes] | None = None
 
     def end(*_: object) -> None:
-        nonlocal is_told
-        is_told = True
+        nonlocal is_ending
+        is_ending = True
         if program is not None:
             program.terminate()
 
     signal.signal(signal.SIGTERM, end)
     program = subprocess.Popen(command, stdin=stdin)
-    if is_told:
+    if is_ending:
         program.terminate()
     status = program.wait()
     return status if status >= 0 else 128 - status

@@ -17,7 +17,7 @@ _TIMES: Final = ("inject_begin_ns", "inject_end_ns", "heal_begin_ns", "heal_end_
 
 def _change_fault(run: RunCopy, wanted: Callable[[Line], bool], what: str, change: Callable[[Line], None]) -> None:
     with run.changing(FAULTS) as faults:
-        fault = next((each for each in faults if wanted(each)), None)
+        fault = next((fault for fault in faults if wanted(fault)), None)
         if fault is None:
             raise Lacking(what)
         change(fault)

@@ -274,7 +274,7 @@ def _invalidated(records: Records) -> Records:
 def a_snapshot_lacks_its_service(run: RunCopy) -> None:
     """The service's part of one snapshot of a member."""
     _change_records(
-        run, _changed(lambda each: _is_snapshot(each) and each.service != MODULE, "no snapshot", lambda _: None)
+        run, _changed(lambda record: _is_snapshot(record) and record.service != MODULE, "no snapshot", lambda _: None)
     )
 
 
@@ -294,7 +294,9 @@ def a_snapshot_is_elsewhere_in_the_log(run: RunCopy) -> None:
 
     With the checksum of its record.
     """
-    _change_records(run, _changed(_is_snapshot, "no snapshot", lambda each: replace(each, position=each.position - 96)))
+    _change_records(
+        run, _changed(_is_snapshot, "no snapshot", lambda record: replace(record, position=record.position - 96))
+    )
 
 
 def a_snapshot_is_of_another_recording(run: RunCopy) -> None:
@@ -312,7 +314,7 @@ def a_snapshot_is_of_another_recording(run: RunCopy) -> None:
 
 def a_snapshot_has_another_length(run: RunCopy) -> None:
     """The length of a snapshot of a member."""
-    _change_records(run, _changed(_is_snapshot, "no snapshot", lambda each: each.of_length(64)))
+    _change_records(run, _changed(_is_snapshot, "no snapshot", lambda record: record.of_length(64)))
 
 
 # --- node states and mark files ---

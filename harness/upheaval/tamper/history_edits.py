@@ -144,7 +144,7 @@ def a_compare_and_set_has_the_other_answer(run: RunCopy) -> None:
 def a_list_lacks_an_element(run: RunCopy) -> None:
     """A list that was read without its last element."""
     with run.changing(HISTORY) as lines:
-        line = next((each for each in reversed(lines) if each["f"] in ("list", "balances") and each["result"]), None)
+        line = next((line for line in reversed(lines) if line["f"] in ("list", "balances") and line["result"]), None)
         if line is None:
             raise Lacking("no list that was read")
         line["result"] = line["result"][:-1]
@@ -153,7 +153,7 @@ def a_list_lacks_an_element(run: RunCopy) -> None:
 def a_list_has_its_elements_in_another_order(run: RunCopy) -> None:
     """A list that was read backwards."""
     with run.changing(HISTORY) as lines:
-        line = next((each for each in reversed(lines) if each["f"] == "list" and len(each["result"] or ()) > 1), None)
+        line = next((line for line in reversed(lines) if line["f"] == "list" and len(line["result"] or ()) > 1), None)
         if line is None:
             raise Lacking("no list of two elements")
         line["result"] = line["result"][::-1]
@@ -169,7 +169,7 @@ def an_operation_had_another_key(run: RunCopy) -> None:
     """The key of an operation, in the history alone."""
     with run.changing(HISTORY) as lines:
         line = answered(lines, "read", "write")
-        line["key"] = next((each["key"] for each in lines if each["key"] not in ("", line["key"])), "other")
+        line["key"] = next((other["key"] for other in lines if other["key"] not in ("", line["key"])), "other")
 
 
 def an_answer_names_another_position(run: RunCopy) -> None:
@@ -183,7 +183,7 @@ def an_operation_that_no_log_has_was_answered(run: RunCopy) -> None:
     with run.changing(HISTORY) as lines:
         line = unanswered(run, lines)
         result = True if line["f"] in ("cas", "transfer", "cancel") else None
-        before = max(each["position"] or 0 for each in lines if (each["complete_ns"] or 0) < line["invoke_ns"])
+        before = max(earlier["position"] or 0 for earlier in lines if (earlier["complete_ns"] or 0) < line["invoke_ns"])
         line.update(outcome="ok", complete_ns=line["invoke_ns"] + _SECOND // 500, result=result, position=before)
 
 
@@ -205,7 +205,7 @@ def an_answer_came_at_once(run: RunCopy) -> None:
     with run.changing(HISTORY) as lines:
         done = [line for line in lines if line["outcome"] == "ok" and line["f"] in ("read", "write", "transfer")]
         need(done, "no answered operation")
-        line = max(done, key=lambda each: each["complete_ns"] - each["invoke_ns"])
+        line = max(done, key=lambda line: line["complete_ns"] - line["invoke_ns"])
         line["complete_ns"] = line["invoke_ns"] + 1000
 
 
@@ -229,7 +229,7 @@ def an_answer_came_without_a_leader(run: RunCopy) -> None:
         line = before[-1]
         line.update(complete_ns=killed_ns + _SECOND // 2, process=_OTHER_SLOT)
         lines.remove(line)
-        later = (at for at, each in enumerate(lines) if (each["complete_ns"] or 0) > line["complete_ns"])
+        later = (at for at, other in enumerate(lines) if (other["complete_ns"] or 0) > line["complete_ns"])
         lines.insert(next(later), line)
 
 
@@ -288,7 +288,7 @@ def a_slot_asks_before_it_is_answered(run: RunCopy) -> None:
     """A request before the answer to the one before it."""
     with run.changing(HISTORY) as lines:
         line = answered(lines)
-        later = [each for each in lines if each["process"] == line["process"] and each["id"] > line["id"]]
+        later = [other for other in lines if other["process"] == line["process"] and other["id"] > line["id"]]
         need(later, "no later operation of a slot")
         later[0]["invoke_ns"] = line["complete_ns"] - 1
 
@@ -328,7 +328,7 @@ def an_answered_operation_is_recorded_as_unknown(run: RunCopy) -> None:
 
 
 def _another_session(lines: list[Line], line: Line) -> int:
-    others = {int(each["session"]) for each in lines if each.get("session") not in (None, line.get("session"))}
+    others = {int(other["session"]) for other in lines if other.get("session") not in (None, line.get("session"))}
     need(others, "one session")
     return min(others)
 

@@ -363,7 +363,7 @@ def a_session_closes_by_time_out_after_its_last_message(run: RunCopy) -> None:
         last = {entry.long(SESSION): at for at, entry in enumerate(entries) if operation_id(entry) is not None}
         open_ones = {session: at for session, at in last.items() if session not in gone}
         need(open_ones, "no session that stays open")
-        session, at = min(open_ones.items(), key=lambda item: item[1])
+        session, at = min(open_ones.items(), key=lambda pair: pair[1])
         return [*entries[: at + 1], _close(entries[at], session, _TIMEOUT), *entries[at + 1 :]]
 
     change_logs(run, closed)

@@ -301,7 +301,8 @@ def notices_of_a_standby_name_another_position(run: RunCopy) -> None:
         records = log_records(folder)
         need(any(record.what == STANDBY_SNAPSHOT for record in records), "no notice of a standby")
         changed = [
-            replace(each, position=each.position - 96) if each.what == STANDBY_SNAPSHOT else each for each in records
+            replace(record, position=record.position - 96) if record.what == STANDBY_SNAPSHOT else record
+            for record in records
         ]
         put_log_records(folder, changed)
 
@@ -312,8 +313,8 @@ def notices_of_a_standby_name_another_recording(run: RunCopy) -> None:
         records = log_records(folder)
         need(any(record.what == STANDBY_SNAPSHOT for record in records), "no notice of a standby")
         changed = [
-            replace(each, recording_id=each.recording_id + 50) if each.what == STANDBY_SNAPSHOT else each
-            for each in records
+            replace(record, recording_id=record.recording_id + 50) if record.what == STANDBY_SNAPSHOT else record
+            for record in records
         ]
         put_log_records(folder, changed)
 

@@ -143,7 +143,7 @@ def _trial(path: Path, edit: Edit, report: Report) -> Trial:
         return Trial(edit, Outcome.WRONG, path)
     if report.verdict is Verdict.INVALID:
         worst = [finding for finding in bad if finding.verdict is Verdict.INVALID]
-        return Trial(edit, Outcome.NOTICED, path, next((each for each in worst if each in named), worst[0]))
+        return Trial(edit, Outcome.NOTICED, path, next((finding for finding in worst if finding in named), worst[0]))
     if named:
         return Trial(edit, Outcome.NOTICED, path, named[0])
     return Trial(edit, Outcome.UNKNOWN, path, bad[0])

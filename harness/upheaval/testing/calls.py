@@ -194,7 +194,7 @@ class CallLog:
         return next(self._processes)
 
     def begin(self, process: int, payload: bytes, *, is_matched: bool) -> Call:
-        """Begin a call that is sent now. `is_matched`: the test can tell its answer from other messages."""
+        """Begin a call that is sent now. `is_matched`: the test can distinguish its answer from other messages."""
         return Call(process, payload, is_matched, self._clock_ns())
 
     def end(self, call: Call, outcome: Outcome, answer: bytes | None, session: int | None) -> None:

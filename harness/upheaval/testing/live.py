@@ -88,8 +88,8 @@ class LiveBackend:
         def statuses() -> list[int] | None:
             if names & member.incarnation():
                 return None
-            found = [member.exit_status(name) for name in sorted(names)]
-            known = [status for status in found if status is not None]
+            exits = [member.exit_status(name) for name in sorted(names)]
+            known = [status for status in exits if status is not None]
             return known if len(known) == len(names) else None
 
         def running() -> str:
@@ -111,12 +111,12 @@ class LiveBackend:
         return LiveClient(self._clients.new_client(timeout_s), self._calls, accepts)
 
     def ask_round(self, asks: Sequence[Ask]) -> Sequence[bytes | Failure]:
-        """Each request runs in a thread of its own."""
+        """Each request runs in a separate thread."""
         with ThreadPoolExecutor(max(1, len(asks)), "upheaval-client") as threads:
             return list(threads.map(_result_of, asks))
 
     def load(self, settings: WorkloadSettings) -> ProcessLoad:
-        """The load is in the manifest and runs in a thread of its own."""
+        """The load is in the manifest and runs in a separate thread."""
         manifest = replace(self.run.read_manifest(), workload=settings.to_json())
         self.run.write_manifest(manifest)
         self._load = ProcessLoad(self.target, settings, first_id=self._first_id)

@@ -68,7 +68,7 @@ class ClusterMachine(RuleBasedStateMachine):
         self._handled = sys.exc_info()[1]
         self._last_id = 0
         self._folder = Path(mkdtemp(prefix="upheaval-machine-"))
-        self._kept_run = Path("runs") / f"{name}-{os.getpid()}"
+        self._run_folder = Path("runs") / f"{name}-{os.getpid()}"
         try:
             self.cluster = Cluster(
                 self.service,
@@ -176,7 +176,7 @@ class ClusterMachine(RuleBasedStateMachine):
     def _keep(self) -> Path:
         """Move the run there, in place of the run of an earlier example."""
         self.cluster.down()
-        shutil.rmtree(self._kept_run, ignore_errors=True)
-        self._kept_run.parent.mkdir(exist_ok=True)
-        shutil.move(self.cluster.run.path, self._kept_run)
-        return self._kept_run
+        shutil.rmtree(self._run_folder, ignore_errors=True)
+        self._run_folder.parent.mkdir(exist_ok=True)
+        shutil.move(self.cluster.run.path, self._run_folder)
+        return self._run_folder

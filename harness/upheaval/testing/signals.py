@@ -22,16 +22,16 @@ def signals_interrupt() -> Iterator[None]:
     ours: list[signal.Signals] = []
 
     def handle(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - wherever it was
-        for each in ours:
-            signal.signal(each, signal.SIG_IGN)
+        for signalnum in ours:
+            signal.signal(signalnum, signal.SIG_IGN)
         raise KeyboardInterrupt(f"ended by {signal.Signals(number).name}")
 
     if threading.current_thread() is threading.main_thread():
-        ours += [each for each in SIGNALS if signal.getsignal(each) is signal.SIG_DFL]
-    for each in ours:
-        signal.signal(each, handle)
+        ours += [signalnum for signalnum in SIGNALS if signal.getsignal(signalnum) is signal.SIG_DFL]
+    for signalnum in ours:
+        signal.signal(signalnum, handle)
     try:
         yield
     finally:
-        for each in ours:
-            signal.signal(each, signal.SIG_DFL)
+        for signalnum in ours:
+            signal.signal(signalnum, signal.SIG_DFL)

@@ -100,7 +100,7 @@ class SimulatedBackend(SimulatedTarget):
     # --- clients and the end ---
 
     def client(self, timeout_s: float, accepts: Accepts | None = None) -> "SimulatedClient":
-        """A client on a host of its own. Its calls go into the history if the service is custom."""
+        """A client on a separate host. Its calls go into the history if the service is custom."""
         self._clients += 1
         return SimulatedClient(self.cluster, f"test-{self._clients}", timeout_s, self._calls, accepts)
 
@@ -164,7 +164,7 @@ def _result_of(client: "SimulatedClient", call: Call | None) -> bytes | Failure:
 
 
 class SimulatedClient(Client):
-    """Requests from a host of its own in the simulated network. It is the agent of its own process."""
+    """Requests from a separate host in the simulated network. It is the agent of its own process."""
 
     def __init__(
         self,

@@ -21,7 +21,7 @@ POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
-"""Of every answer that sets no policy of its own."""
+"""Of every answer that sets no other policy."""
 _HEADERS: Final = (
     ("x-content-type-options", "nosniff"),
     ("referrer-policy", "no-referrer"),

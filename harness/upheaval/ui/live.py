@@ -53,7 +53,7 @@ class LiveView:
             return self._state
 
     def last_lines(self) -> list[str]:
-        """What members and services said last."""
+        """The last log lines of members and services."""
         return [str(line) for line in last_lines(self.run, 10)]
 
     @property

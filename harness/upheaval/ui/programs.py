@@ -1,4 +1,4 @@
-"""Commands that a page has run in processes of their own, as if they had been typed. They end with the server."""
+"""Commands that a page runs in separate processes, as if they had been typed. They end with the server."""
 
 import subprocess
 import sys

@@ -75,7 +75,7 @@ class LiveAnswers:
                 yield from self._judged(operation, logged)
 
     def read_up_to(self, position: int, start: int) -> Iterator[Finding]:
-        """What should lie before a position up to which the log, which begins at `start`, was read."""
+        """What should be before a position up to which the log, which begins at `start`, was read."""
         placed = [
             operation
             for operation in self._waiting.values()

@@ -96,7 +96,7 @@ class LiveLogs:
 
 
 def _first_difference(members: tuple[int, int], one: Segment, other: Segment) -> Difference:
-    """Of the frames of `one`, all of which lie where `other` does."""
+    """The first frame of `one` that differs; all its frames are within `other`."""
     shift = one.base - other.base
     for offset in one.offsets:
         frame = slice(offset, frame_end(one, offset))

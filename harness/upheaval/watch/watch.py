@@ -151,7 +151,7 @@ class Watch:
     def _read_more(self) -> bool:
         """Some of everything; whether there was something."""
         lines = self._history.more()
-        self._found(self._answers.answered(self._operations(lines)))
+        self._report(self._answers.answered(self._operations(lines)))
         has_traces = [self._read_trace(member_id) for member_id in range(len(self._traces))]
         if self._manifest.runtime == DOCKER or self._is_powerless:
             self._answers.forget()
@@ -168,19 +168,19 @@ class Watch:
                 with contextlib.suppress(FieldError, UnicodeDecodeError):
                     fields = jsonfields.parse_object(line.decode("utf-8"))
                     event = TraceEvent(number, 0, str(fields.get("event")), fields)
-                    self._found(self._leaders.claimed(traced_claims(member_id, event)))
+                    self._report(self._leaders.claimed(traced_claims(member_id, event)))
         return bool(lines)
 
     def _read_log(self, member_id: int, committed: int) -> bool:
         news = self._logs.more(member_id, committed)
         if news is None:
             return False
-        self._found(filter(None, [news.finding]))
-        self._found(self._leaders.claimed(news.claims))
+        self._report(filter(None, [news.finding]))
+        self._report(self._leaders.claimed(news.claims))
         start, position = self._logs.start_position, self._logs.position
-        self._found(self._answers.logged(news.entries, has_begin=start == 0))
+        self._report(self._answers.logged(news.entries, has_begin=start == 0))
         if position is not None:
-            self._found(self._answers.read_up_to(position, start))
+            self._report(self._answers.read_up_to(position, start))
         return True
 
     def _operations(self, lines: Iterable[tuple[int, bytes]]) -> Iterator[Operation]:
@@ -192,7 +192,7 @@ class Watch:
                 if self._unreadable <= _UNREADABLE_MAX:
                     self._output.note(f"{self._run.history_file}:{number}: {error}")
 
-    def _found(self, findings: Iterable[Finding]) -> None:
+    def _report(self, findings: Iterable[Finding]) -> None:
         for finding in findings:
             self.broken.setdefault(finding.promise, finding)
             self._output.finding(finding)

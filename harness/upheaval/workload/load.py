@@ -94,10 +94,10 @@ class WorkloadSettings:
 
     def to_json(self) -> dict[str, Json]:
         """The manifest's field `workload`."""
-        told: dict[str, Json] = {"seed": self.seed, "keys": self.keys, "sessions": self.sessions}
+        fields: dict[str, Json] = {"seed": self.seed, "keys": self.keys, "sessions": self.sessions}
         silent: dict[str, Json] = {"silent": self.silent} if self.silent else {}
         user: dict[str, Json] = {"user": self.user} if self.user else {}
-        return {**told, "slots": self.slots, "rate": self.rate, **silent, **user}
+        return {**fields, "slots": self.slots, "rate": self.rate, **silent, **user}
 
 
 class Draw(Protocol):
@@ -488,13 +488,13 @@ class Load:
         """Settle what its session gives back: no member has it."""
         if not offered:
             return 0
-        found = [pending for pending in lane.outstanding.values() if pending.offered in offered]
-        for pending in found:
+        returned = [pending for pending in lane.outstanding.values() if pending.offered in offered]
+        for pending in returned:
             del lane.outstanding[pending.id]
             pending.session = None
             self._settle(pending, Outcome.FAIL, None, None, None)
             lane.free.append(pending.slot)
-        return len(found)
+        return len(returned)
 
     def _settle(
         self, pending: _Pending, outcome: Outcome, result: Json, complete_ns: int | None, position: int | None

@@ -37,7 +37,7 @@ class Session(Protocol):
         """Send one message. Returns a positive position, or a negative result when it was not taken."""
 
     def close(self) -> None:
-        """Close the session, and tell the cluster if possible."""
+        """Close the session, and notify the cluster if possible."""
 
 
 @runtime_checkable

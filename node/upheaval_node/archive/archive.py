@@ -201,7 +201,7 @@ class Archive:
             context.errors.report(now, "catalog", problem)
         level = context.sync_level
         remove_deleted(context.storage, context.directory, context.catalog.deleted_ids())
-        found: list[RecordingEntry] = []
+        recovered: list[RecordingEntry] = []
         for entry in context.catalog.entries():
             if entry.stop_position == NULL_POSITION:
                 try:
@@ -214,10 +214,10 @@ class Archive:
                     text = f"recording {entry.recording_id} was cut at {recovery.stop_position}: {recovery.cut}"
                     context.errors.report(now, "recovery", text)
                 context.catalog.record_stopped(entry, recovery.stop_position, now.epoch_ms)
-                found.append(entry)
-        if found:
+                recovered.append(entry)
+        if recovered:
             context.catalog.sync()
-        for entry in found:
+        for entry in recovered:
             cut_after(context.storage, context.directory, entry, level)
 
     def _run_sessions(self, now: Now) -> int:

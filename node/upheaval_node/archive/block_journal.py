@@ -67,7 +67,7 @@ def read_records(ring: bytes) -> list[BlockRecord]:
     A record that never reached the disk leaves an older record or nothing in its place. The records after it do not
     count.
     """
-    found: dict[int, BlockRecord] = {}
+    by_sequence: dict[int, BlockRecord] = {}
     for offset in range(0, len(ring) - RECORD_LENGTH + 1, RECORD_LENGTH):
         data = ring[offset : offset + RECORD_LENGTH]
         if data == _UNUSED:
@@ -75,14 +75,14 @@ def read_records(ring: bytes) -> list[BlockRecord]:
         body, unsynced = data[: _RECORD.size], data[_UNSYNCED_OFFSET:]
         record = BlockRecord(*_RECORD.unpack(body), *_UNSYNCED.unpack(unsynced))
         if _CHECK.unpack_from(data, _RECORD.size)[0] == _check(body, unsynced) and record.offset == offset:
-            found[record.sequence] = record
-    if not found:
+            by_sequence[record.sequence] = record
+    if not by_sequence:
         return []
-    newest = max(found)
-    lap = sorted(sequence for sequence in found if sequence > newest - CAPACITY)
-    records = [found[lap[0]]]
+    newest = max(by_sequence)
+    lap = sorted(sequence for sequence in by_sequence if sequence > newest - CAPACITY)
+    records = [by_sequence[lap[0]]]
     for sequence in lap[1:]:
-        record = found[sequence]
+        record = by_sequence[sequence]
         if sequence != records[-1].sequence + 1 or record.start != records[-1].end:
             break
         records.append(record)

@@ -9,7 +9,7 @@ from upheaval_node.types import NEVER_NS, NULL_VALUE
 
 @dataclass(slots=True, eq=False)
 class PendingCall:
-    """A request in flight. Once `done`, `error` is None or says why it failed, with the archive's `error_code`.
+    """A request in flight. Once `done`, `error` is None or the reason of the failure, with the archive's `error_code`.
 
     `relevant_id` is the archive's answer: a subscription, replay session or replication id, a position or a count.
     Listings fill `descriptors` or `subscriptions`; fewer than requested are not an error. A time-out or a lost archive

@@ -64,10 +64,10 @@ def checksum_named(name: str) -> Checksum | None:
     """The checksum of that name, or None for the empty name. Raises `UsageError` for an unknown one."""
     if not name:
         return None
-    found = _NAMED.get(name)
-    if found is None:
+    checksum = _NAMED.get(name)
+    if checksum is None:
         raise UsageError(f"unknown checksum {name!r}: use CRC-32 or CRC-32C")
-    return found
+    return checksum
 
 
 def stamped(block: Buffer, checksum: Checksum) -> bytearray:

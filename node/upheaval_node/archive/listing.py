@@ -10,7 +10,7 @@ Item = TypeVar("Item")
 
 
 class Listing(Generic[Item]):
-    """Sends up to `count` of `entries` that `matches`; `unknown` says at the end that there were fewer."""
+    """Sends up to `count` of `entries` that `matches`; `unknown` is called at the end if there were fewer."""
 
     def __init__(
         self,

@@ -341,14 +341,14 @@ class Recorder:
         for subscription in list(self._subscriptions.values()):
             if session in subscription.sessions:
                 subscription.sessions.remove(session)
-                self._tell_end(now, subscription.requester, subscription.id, session)
+                self._report_end(now, subscription.requester, subscription.id, session)
                 if subscription.auto_stop and not subscription.sessions:
                     self._end_subscription(subscription)
                 return
         requester, subscription_id = self._orphans.pop(session.recording_id)
-        self._tell_end(now, requester, subscription_id, session)
+        self._report_end(now, requester, subscription_id, session)
 
-    def _tell_end(self, now: Now, requester: Requester, subscription_id: int, session: RecordingSession) -> None:
+    def _report_end(self, now: Now, requester: Requester, subscription_id: int, session: RecordingSession) -> None:
         if session.error is not None:
             self._context.errors.report(now, "recording", f"recording {session.recording_id}: {session.error}")
             requester.error(session.error)

@@ -141,7 +141,7 @@ def recover(
         if bases and bases[-1] > base:
             cut = f"segment {base + 1} is missing"
     if cut is not None:
-        later = sum(each > base for each in bases)
+        later = sum(start > base for start in bases)
         cut += f", {later} later segments removed" if later else ""
     return Recovery(position, cut)
 
@@ -159,7 +159,7 @@ def _recover_segment(
     """The end of the frames of one segment, and the reason for a cut, if any."""
     file = storage.open(f"{directory}/{segment_file_name(entry.recording_id, base)}")
     try:
-        found = segment_end(
+        end = segment_end(
             lambda position, length: file.read(position - base, length),
             file.size(),
             entry,
@@ -171,7 +171,7 @@ def _recover_segment(
         file.sync(sync_level)
     finally:
         file.close()
-    return found
+    return end
 
 
 def cut_after(storage: Storage, directory: str, entry: RecordingEntry, sync_level: int) -> None:

@@ -98,9 +98,9 @@ class Replayer:
 
     def stop(self, replay_session_id: int) -> None:
         """End a replay. An unknown id is that of a replay that has already ended."""
-        found = self._sessions.get(replay_session_id)
-        if found is not None:
-            found[0].stop()
+        replay = self._sessions.get(replay_session_id)
+        if replay is not None:
+            replay[0].stop()
 
     def stop_all(self, recording_id: int = NULL_VALUE) -> None:
         """End the replays of one recording, or of all with -1."""
@@ -110,7 +110,7 @@ class Replayer:
 
     def lowest_position(self, recording_id: int) -> int | None:
         """The position of the slowest replay of a recording, or None."""
-        positions = (each.position for each, _ in self._sessions.values() if each.recording_id == recording_id)
+        positions = (session.position for session, _ in self._sessions.values() if session.recording_id == recording_id)
         return min(positions, default=None)
 
     def do_work(self, now: Now) -> int:

@@ -215,25 +215,25 @@ class Requests:
     def _list_subscriptions(self, session: ControlSession, message: am.ListRecordingSubscriptionsRequest) -> None:
         _check_no_listing(session)
         correlation_id = message.correlation_id
-        found = [
+        subscriptions = [
             subscription
             for subscription in self._recorder.subscriptions()
             if message.channel in subscription.stripped_channel
             and (not message.apply_stream_id or subscription.stream_id == message.stream_id)
         ]
 
-        def send(each: RecordingSubscription) -> bool:
+        def send(subscription: RecordingSubscription) -> bool:
             descriptor = am.RecordingSubscriptionDescriptor(
                 control_session_id=session.id,
                 correlation_id=correlation_id,
-                subscription_id=each.id,
-                stream_id=each.stream_id,
-                stripped_channel=each.stripped_channel,
+                subscription_id=subscription.id,
+                stream_id=subscription.stream_id,
+                stripped_channel=subscription.stripped_channel,
             )
             return session.has_room and session.send(am.SCHEMA.encode(descriptor))
 
         session.listing = Listing(
-            iter(found[message.pseudo_index :] if message.pseudo_index >= 0 else ()),
+            iter(subscriptions[message.pseudo_index :] if message.pseudo_index >= 0 else ()),
             message.subscription_count,
             matches=lambda _: True,
             send=send,
@@ -262,13 +262,13 @@ class Requests:
     def _find_last(self, session: ControlSession, message: am.FindLastMatchingRecordingRequest) -> None:
         if message.min_recording_id < 0:
             raise unknown_recording(message.min_recording_id)
-        found = NULL_VALUE
+        last_id = NULL_VALUE
         for entry in self._context.catalog.entries_from(message.min_recording_id):
             if (entry.session_id, entry.stream_id) == (message.session_id, message.stream_id) and (
                 message.channel in entry.original_channel
             ):
-                found = max(found, entry.recording_id)
-        session.send_ok(message.correlation_id, found)
+                last_id = max(last_id, entry.recording_id)
+        session.send_ok(message.correlation_id, last_id)
 
     # --- replays and replications ---
 

@@ -132,17 +132,17 @@ def _answered(call: PendingCall, what: str) -> StepGenerator[None]:
 def _position_counter(
     counters: Counters, archive: ArchiveClient, session_id: int
 ) -> StepGenerator[tuple[int, Counter]]:
-    found: list[tuple[int, Counter]] = []
+    matches: list[tuple[int, Counter]] = []
 
     def visit(counter: Counter, type_id: int, key: bytes, _label: str) -> None:
         if type_id == RECORDING_POSITION and unpack_from("<i", key, 8)[0] == session_id:
-            found.append((unpack_from("<q", key)[0], counter))
+            matches.append((unpack_from("<q", key)[0], counter))
 
     deadline_ns = NULL_VALUE
     while True:
         counters.for_each(visit)
-        if found:
-            return found[0]
+        if matches:
+            return matches[0]
         now = yield
         if deadline_ns == NULL_VALUE:
             deadline_ns = now.ns + archive.timeout_ns

@@ -318,7 +318,7 @@ class BackupAgent:
                     str(Channel("tcp", {"endpoint": self._offer.supplier.endpoints.archive})),
                     replication_channel=str(Channel("tcp", {"endpoint": self._config.endpoints.catchup})),
                 ),
-                [each.recording_id for each in self._wanted],
+                [snapshot.recording_id for snapshot in self._wanted],
                 progress_timeout_ns=self._settings.replication_progress_timeout_ns,
             )
         # The snapshot replication has its own time-out.
@@ -473,7 +473,7 @@ class BackupAgent:
 
     def _cool_down(self, now: Now) -> int:
         self._progress_ns = now.ns
-        self._given_up = [each for each in self._given_up if not each.release()]
+        self._given_up = [replication for replication in self._given_up if not replication.release()]
         assert self._cool_down_until_ns is not None
         if now.ns < self._cool_down_until_ns:
             return 0

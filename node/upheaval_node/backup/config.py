@@ -71,7 +71,7 @@ class BackupConfig(ProcessConfig):
             if split_endpoint(endpoint)[1] == 0:
                 raise UsageError(f"{endpoint} needs a port")
         own = (self.endpoints.consensus, self.endpoints.catchup, self.endpoints.archive)
-        self._check_process("backup", [str(split_endpoint(each)[1]) for each in own])
+        self._check_process("backup", [str(split_endpoint(address)[1]) for address in own])
 
 
 def backup_config_from_fields(values: Mapping[str, object]) -> BackupConfig:
@@ -105,5 +105,5 @@ def _one_of(kind: type[Choice], name: str, value: str) -> Choice:
     try:
         return kind(value)
     except ValueError:
-        known = ", ".join(str(each.value) for each in kind)
+        known = ", ".join(str(choice.value) for choice in kind)
         raise UsageError(f"{name} must be one of {known}, not {value!r}") from None

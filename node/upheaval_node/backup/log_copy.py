@@ -158,9 +158,9 @@ class LogCopy:
         yield from _answered(call, "the log is not replayed")
         if stream_session_id(call.relevant_id) != self.session_id:
             raise PeerError(f"the log is replayed with session id {stream_session_id(call.relevant_id)}")
-        while (found := self._find_counter()) is None:
+        while (recording := self._find_counter()) is None:
             yield
-        self.recording_id, self._counter = found
+        self.recording_id, self._counter = recording
 
     def on_late_error(self, archive: ArchiveClient, error: LateError) -> None:
         """Take an archive's error about a request that it had accepted. Raises `PeerError` if it is one of
@@ -172,16 +172,16 @@ class LogCopy:
                 raise PeerError(f"{what} of the log: {error.text}")
 
     def _find_counter(self) -> tuple[int, Counter] | None:
-        found: list[tuple[int, Counter]] = []
+        matches: list[tuple[int, Counter]] = []
 
         def visit(counter: Counter, type_id: int, key: bytes, _label: str) -> None:
             if type_id == RECORDING_POSITION:
                 recording_id, session_id = struct.unpack_from("<qi", key)
                 if session_id == self.session_id:
-                    found.append((recording_id, counter))
+                    matches.append((recording_id, counter))
 
         self._counters.for_each(visit)
-        return found[0] if found else None
+        return matches[0] if matches else None
 
     # --- terms ---
 

@@ -24,18 +24,18 @@ def find_terms(block: Block) -> list[cm.NewLeadershipTermEvent]:
     words = block.data.cast("B").cast("i")
     limit = len(words) - _SCHEMA_WORD
     schema_id = cm.SCHEMA.table.schema_id
-    found: list[cm.NewLeadershipTermEvent] = []
+    events: list[cm.NewLeadershipTermEvent] = []
     index = 0
     while index < limit:
         length = words[index]
         # Block length and template id share a word of a message's header, schema id and version the next.
         is_of_template = words[index + 1] == DATA_UNFRAGMENTED and words[index + _HEADER_WORDS] >> 16 == _TEMPLATE
         if is_of_template and words[index + _SCHEMA_WORD] & 0xFFFF == schema_id:
-            found.append(_decode(block, index * 4, length))
+            events.append(_decode(block, index * 4, length))
         if length < FRAME_HEADER_LENGTH:
             break
         index += (length + 31 & -32) >> 2
-    return found
+    return events
 
 
 def _decode(block: Block, offset: int, length: int) -> cm.NewLeadershipTermEvent:

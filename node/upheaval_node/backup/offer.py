@@ -80,11 +80,13 @@ def _check_snapshots(response: cm.BackupResponse) -> None:
     if not snapshots:
         return
     services = [snapshot.service_id for snapshot in snapshots]
-    places = {(each.leadership_term_id, each.term_base_log_position, each.log_position) for each in snapshots}
+    places = {
+        (snapshot.leadership_term_id, snapshot.term_base_log_position, snapshot.log_position) for snapshot in snapshots
+    }
     term, base, position = next(iter(places))
     is_set = len(places) == 1 and sorted(services) == list(range(CONSENSUS_MODULE_ID, len(services) - 1))
     is_sound = term >= 0 and _is_position(base) and _is_position(position) and base <= position
-    has_recordings = all(each.recording_id >= 0 for each in snapshots)
+    has_recordings = all(snapshot.recording_id >= 0 for snapshot in snapshots)
     if len(snapshots) > MAX_SNAPSHOTS or not (is_set and is_sound and has_recordings):
         raise PeerError(f"backup response of member {response.member_id} with snapshots that do not form a set")
 

@@ -36,14 +36,14 @@ def describe_copies(
     archive: ArchiveClient, wanted: Sequence[cm.BackupResponseSnapshot], recordings: dict[int, int]
 ) -> StepGenerator[list[RetrievedSnapshot]]:
     """The copies with their lengths. Raises `PeerError` for one without an end."""
-    found: list[RetrievedSnapshot] = []
+    copies: list[RetrievedSnapshot] = []
     for snapshot in wanted:
         descriptor = yield from describe_recording(archive, recordings[snapshot.recording_id])
         if descriptor.stop_position == NULL_POSITION:
             raise PeerError(f"the copy of recording {snapshot.recording_id} was never stopped")
         length = descriptor.stop_position - descriptor.start_position
-        found.append(RetrievedSnapshot(snapshot, descriptor.recording_id, length))
-    return found
+        copies.append(RetrievedSnapshot(snapshot, descriptor.recording_id, length))
+    return copies
 
 
 def newest_position(snapshots: Sequence[RetrievedSnapshot]) -> int:
@@ -68,8 +68,10 @@ def name_start_term(
     Terms that begin in the copy are named from the log itself. The term before them is that of the newest snapshot, or
     else the one that the member named.
     """
-    places = [(each.source.leadership_term_id, each.source.term_base_log_position) for each in retrieved]
-    places += [(each.leadership_term_id, each.term_base_log_position) for each in recording_log.latest_snapshot_set()]
+    places = [(copy.source.leadership_term_id, copy.source.term_base_log_position) for copy in retrieved]
+    places += [
+        (entry.leadership_term_id, entry.term_base_log_position) for entry in recording_log.latest_snapshot_set()
+    ]
     places.append((offer.log_leadership_term_id, offer.log_term_base_log_position))
     for term, base in places:
         if base <= start_position and term <= offer.log_leadership_term_id and recording_log.is_unknown(term):

@@ -280,7 +280,7 @@ class AsyncClient(ClientDriver):
     def _on_message(self, timestamp: int, payload: Buffer) -> None:  # noqa: ARG002 - the cluster time is not needed
         request = self._by_operation.get(operations.peek_operation_id(payload))
         if request is None or not request.is_waiting:
-            request = next((each for each in self._by_test if _accepts(each, payload)), self._takes_any)
+            request = next((pending for pending in self._by_test if _accepts(pending, payload)), self._takes_any)
         if request is not None and request.is_waiting:
             request.answer.set_result(bytes(payload))
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Final, NamedTuple, assert_never
 
-from upheaval_node.client.ingress import Ingress, parse_told_endpoints
+from upheaval_node.client.ingress import Ingress, parse_received_endpoints
 from upheaval_node.client.ports import ClientMedia, EgressSubscription
 from upheaval_node.client.states import LEGAL_CONNECT_MOVES, ConnectState
 from upheaval_node.credentials import CredentialsSupplier
@@ -103,7 +103,7 @@ class Connector:
         return self._states.current
 
     def do_work(self, now: Now) -> int:
-        """Take the next step. After the message time-out, `error` tells which step was reached."""
+        """Take the next step. After the message time-out, `error` names the step that was reached."""
         self._now = now
         if self._deadline_ns is None:
             self._deadline_ns = now.ns + self._timeout_ns
@@ -238,7 +238,7 @@ class Connector:
                 )
                 self._states.enter(ConnectState.CONCLUDE_CONNECT)
             case cm.EventCode.REDIRECT:
-                self._ingress.replace(parse_told_endpoints(event.detail))
+                self._ingress.replace(parse_received_endpoints(event.detail))
                 self._ingress.dial_all()
                 self._preferred = event.leader_member_id
                 self._grace_deadline_ns = self._now.ns + LEADER_GRACE_NS

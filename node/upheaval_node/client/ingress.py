@@ -36,7 +36,7 @@ def parse_ingress_endpoints(text: str) -> dict[int, str]:
     return endpoints
 
 
-def parse_told_endpoints(text: str) -> dict[int, str]:
+def parse_received_endpoints(text: str) -> dict[int, str]:
     """Parse a list that a member sent. Raises `PeerError` when it is malformed."""
     try:
         return parse_ingress_endpoints(text)

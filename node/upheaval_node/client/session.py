@@ -18,7 +18,7 @@ from upheaval_node.client.connect import (
     Connector,
     response_channel,
 )
-from upheaval_node.client.ingress import Ingress, parse_ingress_endpoints, parse_told_endpoints
+from upheaval_node.client.ingress import Ingress, parse_ingress_endpoints, parse_received_endpoints
 from upheaval_node.client.ports import ClientMedia, EgressSubscription
 from upheaval_node.client.states import LEGAL_MOVES, ClientState, ConnectState
 from upheaval_node.credentials import CredentialsSupplier, NoCredentials
@@ -377,7 +377,7 @@ class ClusterClient:
         return self._states.current not in (ClientState.PENDING_CLOSE, ClientState.CLOSED)
 
     def _on_new_leader(self, event: cm.NewLeaderEvent, image: Image) -> None:
-        endpoints = parse_told_endpoints(event.ingress_endpoints)
+        endpoints = parse_received_endpoints(event.ingress_endpoints)
         if event.leader_member_id not in endpoints:
             raise PeerError(f"new leader {event.leader_member_id} is not among its own ingress endpoints")
         self._states.enter(ClientState.AWAIT_NEW_LEADER_CONNECTION)

@@ -149,7 +149,7 @@ class SessionGroup:
 
     def __len__(self) -> int:
         """The number of sessions that have not ended, connected or not."""
-        return len(self._seats) + sum(not each.client.is_closed for each in self._unopened)
+        return len(self._seats) + sum(not seat.client.is_closed for seat in self._unopened)
 
     def open(
         self,

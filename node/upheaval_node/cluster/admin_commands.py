@@ -66,8 +66,8 @@ def latest_snapshot_position(recording_log: bytes) -> int:
 
 
 def _latest(recording_log: bytes, wanted: Callable[[Entry], bool]) -> int:
-    found = [e.log_position for e in _entries(recording_log) if e.service_id == CONSENSUS_MODULE_ID and wanted(e)]
-    return max(found, default=-1)
+    positions = [e.log_position for e in _entries(recording_log) if e.service_id == CONSENSUS_MODULE_ID and wanted(e)]
+    return max(positions, default=-1)
 
 
 @lru_cache(maxsize=16)

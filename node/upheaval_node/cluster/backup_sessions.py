@@ -81,7 +81,7 @@ class BackupSessions:
 
     def on_request(self, now: Now, peer: str, request: Request) -> str:
         """Take a request of `peer`. Returns why it is not taken, or an empty string if it is."""
-        of_peer = sum(host_of(each.peer) == host_of(peer) for each in self._waiting)
+        of_peer = sum(host_of(waiting.peer) == host_of(peer) for waiting in self._waiting)
         if len(self._waiting) >= MAX_WAITING or of_peer >= MAX_WAITING_OF_PEER:
             return "too many requests"
         session = ClusterSession(
@@ -108,10 +108,10 @@ class BackupSessions:
 
         A host cannot answer for another host: a wrong answer would end that host's request.
         """
-        for each in self._waiting:
-            session = each.session
+        for waiting in self._waiting:
+            session = waiting.session
             is_asked = session.id == message.cluster_session_id and session.state is SessionState.CHALLENGED
-            if is_asked and host_of(each.peer) == host_of(peer):
+            if is_asked and host_of(waiting.peer) == host_of(peer):
                 session.time_of_last_activity_ns = now.ns
                 session.correlation_id = message.correlation_id
                 self._authenticator.on_challenge_response(now, session.id, message.encoded_credentials)
@@ -121,28 +121,28 @@ class BackupSessions:
     def process(self, now: Now, *, is_active: bool) -> int:
         """Advance all waiting requests. While the member is not active or is in an election, only refusals are sent."""
         work = 0
-        for each in list(self._waiting):
-            session = each.session
+        for waiting in list(self._waiting):
+            session = waiting.session
             before = session.state
             is_over = now.ns > session.time_of_last_activity_ns + self._timeout_ns
             if not is_over and session.is_connected:
-                is_over = self._try_to_advance(now, each, is_active=is_active)
+                is_over = self._try_to_advance(now, waiting, is_active=is_active)
             if is_over:
-                self._waiting.remove(each)
+                self._waiting.remove(waiting)
                 session.close()
             work += session.state is not before
         return work
 
     def close(self) -> None:
         """Drop the waiting requests without an answer."""
-        for each in self._waiting:
-            each.session.close()
+        for waiting in self._waiting:
+            waiting.session.close()
         self._waiting.clear()
 
     # --- steps ---
 
     def _free_id(self) -> SessionId:
-        taken = {each.session.id for each in self._waiting}
+        taken = {waiting.session.id for waiting in self._waiting}
         return next(SessionId(-number) for number in range(1, MAX_WAITING + 1) if -number not in taken)
 
     def _try_to_advance(self, now: Now, waiting: _Waiting, *, is_active: bool) -> bool:

@@ -1,4 +1,4 @@
-"""Checks that the sender of a consensus message is the member that the message names, as far as certificates tell.
+"""Checks that the sender of a consensus message is the member that the message names, as far as certificates show.
 
 Over TLS each connection has the name in the certificate of its peer (`name@host:port`). Without TLS no name is known
 and no message is refused. Knows no streams.

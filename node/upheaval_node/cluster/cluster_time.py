@@ -43,5 +43,5 @@ class ClusterTime:
         unit = ClusterTimeUnit.MILLIS if unit == NULL_INT32 else unit
         if unit == self.unit:
             return None
-        known = {int(each): each.name for each in ClusterTimeUnit}
+        known = {int(known_unit): known_unit.name for known_unit in ClusterTimeUnit}
         return f"time unit {known.get(unit, unit)}, ours is {self.unit.name}"

@@ -13,7 +13,7 @@ from upheaval_node.counters import Counter
 from upheaval_node.peer_faults import host_of
 from upheaval_node.types import Now
 
-MAX_TOLD_APART: Final = 256
+MAX_PAIRS: Final = 256
 """The most pairs of peer and kind that are reported separately. Beyond that, new pairs are only counted."""
 
 MAX_LATE: Final = 100
@@ -34,7 +34,7 @@ class IgnoredMessages:
         host = host_of(peer)
         key = (host, kind)
         count = self._counts.get(key, 0) + 1
-        if count == 1 and len(self._counts) >= MAX_TOLD_APART:
+        if count == 1 and len(self._counts) >= MAX_PAIRS:
             return
         self._counts[key] = count
         if count == (MAX_LATE + 1 if may_be_late else 1):

@@ -167,7 +167,7 @@ class IngressAdapter:
         run = take_run(data, offset, term_id, sessions, time, mtu)
         if not all(sessions[session_id].is_spoken_for_by(image) for session_id in run.session_ids):
             self._report(image, SOMEBODY_ELSES)
-            own = {number: each for number, each in sessions.items() if each.is_spoken_for_by(image)}
+            own = {number: session for number, session in sessions.items() if session.is_spoken_for_by(image)}
             run = take_run(data, offset, term_id, own, time, mtu)
         if run.message_count:
             assert log is not None

@@ -63,16 +63,16 @@ def log_channel(session_id: int) -> Channel:
 
 def find_recording_counter(context: ModuleContext, session_id: int, recording_id: int) -> tuple[int, Counter] | None:
     """The recording id and position counter of a stream's recording. A `recording_id` of -1 matches any."""
-    found: list[tuple[int, Counter]] = []
+    matches: list[tuple[int, Counter]] = []
 
     def visit(counter: Counter, type_id: int, key: bytes, _label: str) -> None:
         if type_id == counter_types.RECORDING_POSITION:
             recording, session = struct.unpack_from("<qi", key)
             if session == session_id and recording_id in (NULL_VALUE, recording):
-                found.append((recording, counter))
+                matches.append((recording, counter))
 
     context.counters.for_each(visit)
-    return found[0] if found else None
+    return matches[0] if matches else None
 
 
 class LogRecording:
@@ -151,9 +151,9 @@ class LogRecording:
             error = self._error_of(call)
             if error is not None:
                 raise PeerError(f"the log is not recorded: {error}")
-            found = find_recording_counter(self._context, session_id, self.recording_id)
-            if found is not None:
-                self.recording_id, self._counter = found
+            match = find_recording_counter(self._context, session_id, self.recording_id)
+            if match is not None:
+                self.recording_id, self._counter = match
                 self._format = log_format
                 self.has_stopped = False
                 return

@@ -128,10 +128,10 @@ class Snapshots:
         )
         recordings: list[tuple[int, WholeRecording]] = [(MODULE_ID, own)]
         for service_id, recording_id in enumerate(recording_ids):
-            found = yield from describe_recording(context.archive, recording_id)
-            if found.stop_position == NULL_POSITION:
+            descriptor = yield from describe_recording(context.archive, recording_id)
+            if descriptor.stop_position == NULL_POSITION:
                 raise PeerError(f"recording {recording_id} of service {service_id} has no end")
-            length = found.stop_position - found.start_position
+            length = descriptor.stop_position - descriptor.start_position
             recordings.append((service_id, WholeRecording(recording_id, length)))
         named = [
             (

@@ -98,7 +98,7 @@ class NodeControl:
             if call.error_code != ErrorCode.UNKNOWN_RECORDING:
                 raise PeerError(f"recording {recording_id}: {call.error}")
             unknown.add(recording_id)
-        found = [entry for entry in log.entries if entry.is_valid_snapshot and entry.recording_id in unknown]
-        for entry in found:
+        lost = [entry for entry in log.entries if entry.is_valid_snapshot and entry.recording_id in unknown]
+        for entry in lost:
             log.invalidate_entry(entry.entry_index)
-        return len(found)
+        return len(lost)

@@ -126,11 +126,11 @@ class SessionManager:
         if waiting + len(self.sessions) >= settings.max_sessions or 0 < settings.max_pending_sessions <= waiting:
             return True
         limit = settings.max_pending_sessions_of_peer
-        return 0 < limit <= sum(each.is_spoken_for_by(image) for each in self.pending)
+        return 0 < limit <= sum(session.is_spoken_for_by(image) for session in self.pending)
 
     def is_of(self, session_id: int, image: Image) -> bool:
         """Whether the sender of an image may speak for a session, if there is such a session."""
-        session = self.open.get(session_id) or next((each for each in self.pending if each.id == session_id), None)
+        session = self.open.get(session_id) or next((new for new in self.pending if new.id == session_id), None)
         return session is None or session.is_spoken_for_by(image)
 
     def on_session_message(self, now: Now, term_id: TermId, session_id: int, payload: Buffer) -> bool:
@@ -333,7 +333,7 @@ class SessionManager:
                 response_stream_id=session.response_stream_id,
                 response_channel=session.response_channel,
             )
-            for session in sorted(self.sessions.values(), key=lambda each: each.id)
+            for session in sorted(self.sessions.values(), key=lambda session: session.id)
         ]
 
     def load(self, now: Now, next_session_id: int, records: Iterable[cm.ClusterSession]) -> None:
@@ -378,7 +378,7 @@ class SessionManager:
             session.close()
         self.pending.clear()
         # These clients learn of the close from the end of their stream.
-        for session in [each for each in self.answering if each.event_code is cm.EventCode.CLOSED]:
+        for session in [session for session in self.answering if session.event_code is cm.EventCode.CLOSED]:
             self.answering.remove(session)
             session.close()
         for session in list(self.sessions.values()):

@@ -64,14 +64,14 @@ class StandbyNotices:
             return
         self._notices.append(_Notice(peer, snapshots))
         if len(self._notices) > MAX_NOTICES:
-            self._notices.remove(max(self._notices, key=lambda each: each.position))
+            self._notices.remove(max(self._notices, key=lambda notice: notice.position))
 
     def poll(self, now: Now, commit_position: Position) -> int:
         """Record the notices that are due. That is safe in elections, too, because it changes nothing that they depend
         on.
         """
         work = 0
-        for notice in [each for each in self._notices if each.position <= commit_position]:
+        for notice in [notice for notice in self._notices if notice.position <= commit_position]:
             if notice.due_ns is None:
                 notice.due_ns = now.ns + self._delay_ns
             if now.ns >= notice.due_ns:
@@ -82,7 +82,7 @@ class StandbyNotices:
 
     def _problem(self, snapshots: Snapshots) -> str:
         """Why a notice cannot be right, whatever the log contains; empty if it can."""
-        service_ids = sorted(each.service_id for each in snapshots)
+        service_ids = sorted(snapshot.service_id for snapshot in snapshots)
         if service_ids != list(range(CONSENSUS_MODULE_ID, self._context.settings.service_count)):
             return f"a notice with snapshots of services {service_ids[:16]}"
         head = snapshots[0]

@@ -23,12 +23,12 @@ Candidate = tuple[str, list[Entry]]
 
 def standby_candidates(recording_log: RecordingLog, service_count: int) -> list[Candidate]:
     """The entries of each archive endpoint that are newer than the member's own snapshots, newest first."""
-    found: list[Candidate] = []
+    candidates: list[Candidate] = []
     for endpoint, entries in recording_log.latest_standby_snapshots(service_count).items():
         wanted = [entry for entry in entries if entry.log_position > _own_position(recording_log, entry.service_id)]
         if wanted:
-            found.append((endpoint, wanted))
-    return sorted(found, key=lambda each: (-each[1][0].log_position, each[0]))
+            candidates.append((endpoint, wanted))
+    return sorted(candidates, key=lambda candidate: (-candidate[1][0].log_position, candidate[0]))
 
 
 def _own_position(recording_log: RecordingLog, service_id: int) -> Position:
@@ -115,10 +115,10 @@ def _lengths(archive: ArchiveClient, recordings: Mapping[int, int]) -> StepGener
     """The length in bytes of each local recording."""
     lengths: dict[int, int] = {}
     for recording_id in recordings.values():
-        found = yield from describe_recording(archive, recording_id)
-        if found.stop_position == NULL_POSITION:
+        descriptor = yield from describe_recording(archive, recording_id)
+        if descriptor.stop_position == NULL_POSITION:
             raise PeerError(f"recording {recording_id} has no end")
-        lengths[recording_id] = found.stop_position - found.start_position
+        lengths[recording_id] = descriptor.stop_position - descriptor.start_position
     return lengths
 
 
@@ -128,7 +128,7 @@ def _write(
     """Record the copies as snapshots of this member. The module's comes last, because without it the others do not
     count.
     """
-    for entry in sorted(entries, key=lambda each: -each.service_id):
+    for entry in sorted(entries, key=lambda entry: -entry.service_id):
         recording_id = recordings[entry.recording_id]
         recording_log.append_snapshot(
             recording_id,

@@ -119,7 +119,7 @@ class Timers:
 
     def _forget_expiry(self, correlation_id: int) -> None:
         if self._uncommitted:
-            self._uncommitted = deque(each for each in self._uncommitted if each[1] != correlation_id)
+            self._uncommitted = deque(expiry for expiry in self._uncommitted if expiry[1] != correlation_id)
 
     def _drop_stale(self) -> None:
         heap = self._heap

@@ -263,7 +263,7 @@ def _has_content(storage: Storage, path: str) -> bool:
 
 
 def _with_candidate_term(header: Header, old: Header | None) -> Header:
-    """New files say -1: the term is in the node state file. What an earlier release stored here is kept."""
+    """New files have -1: the term is in the node state file. The term that an earlier release stored here is kept."""
     if not isinstance(header, ClusterMarkHeader):
         return header
     return with_values(

@@ -110,7 +110,7 @@ def _initial_content() -> bytes:
 
 def _find_candidate_term(content: bytes) -> tuple[int, messages.CandidateTerm]:
     """Offset and content of the candidateTerm record's block. The records must end with a footer."""
-    found: tuple[int, messages.CandidateTerm] | None = None
+    candidate: tuple[int, messages.CandidateTerm] | None = None
     offset = _FIRST_RECORD
     while offset + _HEADER_LENGTH <= len(content):
         record = messages.SCHEMA.decode(content, offset)
@@ -118,10 +118,10 @@ def _find_candidate_term(content: bytes) -> tuple[int, messages.CandidateTerm]:
         if frame_length < _HEADER_LENGTH:
             break
         if isinstance(record, messages.CandidateTerm):
-            found = (offset + _HEADER_LENGTH, record)
+            candidate = (offset + _HEADER_LENGTH, record)
         elif isinstance(record, messages.NodeStateFooter):
-            if found is None:
+            if candidate is None:
                 raise DecodeError("node state file without a candidate term")
-            return found
+            return candidate
         offset += align(frame_length, _RECORD_ALIGNMENT)
     raise DecodeError("node state file without a footer")

@@ -123,11 +123,11 @@ class RecordingLog:
         for index in range(len(self._entries) - 1, service_count - 1, -1):
             module = self._entries[index]
             if module.is_module_snapshot:
-                found = self._entries[index - service_count : index + 1]
-                if all(entry.is_same_set(module) for entry in found):
+                entries = self._entries[index - service_count : index + 1]
+                if all(entry.is_same_set(module) for entry in entries):
                     if module.log_position <= position:
-                        return found
-                    lowest = found
+                        return entries
+                    lowest = entries
         return lowest
 
     def latest_standby_snapshots(self, service_count: int) -> dict[str, list[Entry]]:
@@ -408,7 +408,7 @@ class RecordingLog:
     # --- helpers
 
     def _latest_terms_first(self) -> list[Entry]:
-        return sorted(self._terms.values(), key=lambda each: each.leadership_term_id, reverse=True)
+        return sorted(self._terms.values(), key=lambda entry: entry.leadership_term_id, reverse=True)
 
     def _append_terms(self, recording_id: int, terms: Iterable[int], base: Position, timestamp: int) -> None:
         for leadership_term_id in terms:
@@ -455,14 +455,14 @@ class RecordingLog:
     def _set_of(self, head: Entry) -> list[Entry]:
         """The snapshot entry of the module and, directly before it, the entries of services 0, 1, ..."""
         index = self._entries.index(head)
-        found = [head]
-        while index >= len(found):
-            entry = self._entries[index - len(found)]
-            is_next = entry.is_valid and entry.type is head.type and entry.service_id == len(found) - 1
+        entries = [head]
+        while index >= len(entries):
+            entry = self._entries[index - len(entries)]
+            is_next = entry.is_valid and entry.type is head.type and entry.service_id == len(entries) - 1
             if not is_next or entry.log_position != head.log_position:
                 break
-            found.append(entry)
-        return found
+            entries.append(entry)
+        return entries
 
     def _write(self, offset: int, content: bytes) -> None:
         self._file.write(offset, [content])

@@ -204,8 +204,8 @@ def _encode_length(record: bytes, length: int) -> bytes:
 
 def _recorded_length(content: bytes, offset: int) -> int:
     length, mark, _ = _LENGTH.unpack_from(content, offset + ENDPOINT_OFFSET)
-    found = content[offset + ENDPOINT_OFFSET : offset + RECORD_ALIGNMENT]
-    is_ours = mark == _LENGTH_MARK and found == _encode_length(content[offset : offset + TYPE_OFFSET], length)
+    stored = content[offset + ENDPOINT_OFFSET : offset + RECORD_ALIGNMENT]
+    is_ours = mark == _LENGTH_MARK and stored == _encode_length(content[offset : offset + TYPE_OFFSET], length)
     return length if is_ours else NULL_VALUE
 
 

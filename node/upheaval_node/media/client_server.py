@@ -83,10 +83,10 @@ class ClientServer:
         self._sessions = [session for session in self._sessions if not session.is_done]
         return count
 
-    def tell_changes(self) -> None:
+    def report_changes(self) -> None:
         """Report changed addresses, transports and ends of streams to the clients."""
         for session in self._sessions:
-            session.tell_changes()
+            session.report_changes()
 
     def tick(self, now_ns: Ns) -> None:
         """Run the timers of the streams that are sent to clients."""
@@ -115,8 +115,8 @@ class ClientSession:
         self._outlets: dict[int, tuple[StreamImage, Outlet, int]] = {}
         self._was_connected = False
         self._was_refused = False
-        self._told: tuple[str | None, str | None] = (None, None)
-        self._told_ended: deque[int] = deque(maxlen=MAX_STREAMS)
+        self._reported: tuple[str | None, str | None] = (None, None)
+        self._reported_ended: deque[int] = deque(maxlen=MAX_STREAMS)
         self._left: list[Outlet] = []
 
     @property
@@ -221,7 +221,7 @@ class ClientSession:
             receiver_id=self._driver.receiver_id,
             liveness_ns=None,
         )
-        stream.on_connected_changed = self._tell_connected
+        stream.on_connected_changed = self._report_connected
         self._stream = stream
 
     def _subscribe(self, command: Command) -> None:
@@ -244,8 +244,8 @@ class ClientSession:
             self._drop(entry[1], reason)
 
     def _drop(self, outlet: Outlet, reason: str) -> None:
-        for image, each, _ in list(self._outlets.values()):
-            if each is outlet:
+        for image, attached, _ in list(self._outlets.values()):
+            if attached is outlet:
                 image.reject(reason)
 
     def _on_setup(self, setup: Setup) -> None:
@@ -275,8 +275,8 @@ class ClientSession:
                 transports=image.active_transport_count,
             )
         )
-        if image.session_id in self._told_ended:
-            self._told_ended.remove(image.session_id)
+        if image.session_id in self._reported_ended:
+            self._reported_ended.remove(image.session_id)
         if outlet.attach(self.link, self._driver.now_ns()):
             self._outlets[image.session_id] = (image, outlet, image.active_transport_count)
             self._driver.tick_soon()
@@ -288,42 +288,42 @@ class ClientSession:
         entry = self._outlets.pop(image.session_id, None)
         if entry is not None:
             entry[1].detach()
-            self._tell_ended(image)
+            self._report_ended(image)
 
-    def _tell_ended(self, image: StreamImage) -> None:
+    def _report_ended(self, image: StreamImage) -> None:
         """The stream has ended. The image stays until the client has consumed what was sent, or has left."""
-        if image.session_id not in self._told_ended:
-            self._told_ended.append(image.session_id)
+        if image.session_id not in self._reported_ended:
+            self._reported_ended.append(image.session_id)
             self.link.send_command(
                 commands.encode(commands.UNAVAILABLE, session_id=image.session_id, end=image.end_of_stream_position)
             )
 
     # --- reports to clients ---
 
-    def _tell_connected(self) -> None:
+    def _report_connected(self) -> None:
         if self._stream is not None and self._was_connected != self._stream.is_connected:
             self._was_connected = not self._was_connected
             self.link.send_command(commands.encode(commands.CONNECTED, value=int(self._was_connected)))
 
-    def tell_changes(self) -> None:
+    def report_changes(self) -> None:
         """Report the bound address, transport counts and ends of streams of its subscription, where they changed."""
         subscription = self._subscription
         if subscription is None:
             return
         state = (subscription.resolved_endpoint, subscription.error)
-        if state != self._told:
-            self._told = state
+        if state != self._reported:
+            self._reported = state
             self.link.send_command(commands.encode(commands.LISTENING, endpoint=state[0], error=state[1]))
-        for session_id, (image, outlet, told) in self._outlets.items():
+        for session_id, (image, outlet, reported) in self._outlets.items():
             transports = image.active_transport_count
-            if transports != told:
+            if transports != reported:
                 self._outlets[session_id] = (image, outlet, transports)
                 self.link.send_command(commands.encode(commands.TRANSPORTS, session_id=session_id, count=transports))
             if image.stream.tail > outlet.cursor.read_position:
                 if outlet.is_active:
                     self.link.mark()
             elif image.stream.ended:
-                self._tell_ended(image)
+                self._report_ended(image)
 
     def tick(self, now_ns: Ns) -> None:
         """Announce images until the client takes them up. Processes of one host need no heartbeats."""

@@ -67,7 +67,7 @@ class MediaDriver:
         self.random = random
         self.network = network
         self.is_closed = False
-        self.bell = Bell(tells_all=True)
+        self.bell = Bell(covers_all=True)
         self.endpoints = Endpoints(network, self, settings)
         self._resolver = resolver
         self._faults = None if errors is None else PeerFaults(errors, "media-peer")
@@ -330,7 +330,7 @@ class MediaDriver:
         if now.ns >= self._next_tick_ns:
             self._tick(now.ns)
         if self._clients is not None:
-            self._clients.tell_changes()
+            self._clients.report_changes()
         count += self._flush_links()
         self.bell.rung = self.next_deadline_ns() <= now.ns
         return count
@@ -362,7 +362,7 @@ class MediaDriver:
             for stream in dirty:
                 stream.buffer.dirty = False
                 stream.flush()
-                stream.images.tell(stream)
+                stream.images.ring_if_changed(stream)
                 if isinstance(stream, InboundStream) and stream.is_done:
                     self._forget_inbound(stream)
             count += len(dirty)
@@ -394,13 +394,13 @@ class MediaDriver:
         """Heartbeats and liveness while anything is connected; shorter only while something is to be tried again."""
         outbound = self._outbound.values()
         dial_ns = NEVER_NS
-        for each in outbound:
-            dial_ns = min(dial_ns, each.next_dial_ns)
+        for stream in outbound:
+            dial_ns = min(dial_ns, stream.next_dial_ns)
         if any(record.listener is None for record in self.endpoints.listeners.values()):
             dial_ns = min(dial_ns, self._now.ns + self.settings.redial_interval_ns)
         if dial_ns < NEVER_NS:
             return min(self.settings.heartbeat_interval_ns, max(dial_ns - self._now.ns, SHORTEST_TICK_NS))
-        if self._inbound or self.endpoints.links or any(each.needs_ticks for each in outbound):
+        if self._inbound or self.endpoints.links or any(stream.needs_ticks for stream in outbound):
             return self.settings.heartbeat_interval_ns
         return NEVER_NS - self._now.ns
 
@@ -482,14 +482,14 @@ class MediaDriver:
 
     def _on_announced(self, link: FrameLink, source: Source | None, setup: Setup) -> None:
         wanted = [
-            each
-            for each in self._subscriptions.values()
-            if self._wants(each, source, setup) and not self._is_cooling_down(each, setup.session_id)
+            subscription
+            for subscription in self._subscriptions.values()
+            if self._wants(subscription, source, setup) and not self._is_cooling_down(subscription, setup.session_id)
         ]
         if not wanted:
             return
         group = self._group(wanted[0], source)
-        wanted = [each for each in wanted if self._group(each, source) == group]
+        wanted = [subscription for subscription in wanted if self._group(subscription, source) == group]
         stream = self._inbound.get((group, setup.stream_id, setup.session_id))
         if stream is None:
             position = self._first_position(wanted, setup)

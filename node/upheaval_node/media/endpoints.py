@@ -89,7 +89,7 @@ class Endpoints:
         del self.listeners[key]
         if record.listener is not None:
             record.listener.close()
-        for link in [link for link, each in self.links.items() if each.listener == key]:
+        for link in [link for link, link_record in self.links.items() if link_record.listener == key]:
             link.flush()
             link.close("no subscription any more")
 
@@ -148,7 +148,7 @@ class Endpoints:
         _, users = self._own_tokens.get(token, (stream_id, 0))
         self._own_tokens[token] = (stream_id, users + 1)
         if users == 0:
-            self._tell_dialled(pack_token(token, stream_id))
+            self._send_to_dialled(pack_token(token, stream_id))
 
     def withdraw(self, token: int) -> None:
         """Remove one user of a token. After the last, the token is withdrawn at the hosts that we dialled."""
@@ -156,9 +156,9 @@ class Endpoints:
         if users > 1:
             self._own_tokens[token] = (stream_id, users - 1)
         elif users == 1:
-            self._tell_dialled(pack_token(token, stream_id, withdrawn=True))
+            self._send_to_dialled(pack_token(token, stream_id, withdrawn=True))
 
-    def _tell_dialled(self, frame: bytes) -> None:
+    def _send_to_dialled(self, frame: bytes) -> None:
         for link, record in self.links.items():
             if record.listener is None and link.is_connected:
                 link.send_required(frame)
@@ -181,11 +181,11 @@ class Endpoints:
 
     def link_of_token(self, token: int, stream_id: int) -> FrameLink | None:
         """The newest live connection on which the token was announced."""
-        found = None
+        newest = None
         for link, record in self.links.items():
             if record.tokens.get(token) == stream_id and link.is_connected:
-                found = link
-        return found
+                newest = link
+        return newest
 
     # --- setups ---
 

@@ -118,7 +118,7 @@ class StreamFeed:
         self.transports: list[StreamTransport] = []
         # Whether other transports may still fill a gap; the owner sets it for subscriptions with destinations.
         self.may_be_filled = False
-        # Set when a connection was lost, for the owner to tell its subscribers.
+        # Set when a connection was lost, so that the owner informs its subscribers.
         self.has_lost_transport = False
         self.end_reason = ""
         self._receiver_id = receiver_id
@@ -152,7 +152,7 @@ class StreamFeed:
         params = self.buffer.params
         if (setup.initial_term_id, setup.term_length) != (params.initial_term_id, params.term_length):
             raise PeerError(f"session {setup.session_id} is announced with other terms than before")
-        transport = next((each for each in self.transports if each.link is link), None)
+        transport = next((known for known in self.transports if known.link is link), None)
         if transport is None:
             if len(self.transports) >= MAX_TRANSPORTS:
                 raise PeerError(f"more than {MAX_TRANSPORTS} connections for session {setup.session_id}")
@@ -235,7 +235,7 @@ class StreamFeed:
 
     def detach_source(self, source: object) -> None:
         """Receive nothing more through one destination of the subscription."""
-        for transport in [each for each in self.transports if each.source == source]:
+        for transport in [transport for transport in self.transports if transport.source == source]:
             self.detach(transport)
 
     def end(self, reason: str) -> None:

@@ -31,8 +31,8 @@ class ImageTable:
     def __init__(self) -> None:
         self._images: dict[int, tuple[StreamSubscription, StreamImage]] = {}
         self._ever: set[int] = set()
-        self._told_tail = -1
-        self._told_end = False
+        self._rung_tail = -1
+        self._rung_end = False
 
     def __len__(self) -> int:
         return len(self._images)
@@ -51,18 +51,18 @@ class ImageTable:
     def drop(self, image: StreamImage) -> list[StreamSubscription]:
         """End an image. Returns the subscription that had it."""
         dropped: list[StreamSubscription] = []
-        for registration_id, (subscription, each) in list(self._images.items()):
-            if each is image:
+        for registration_id, (subscription, joined) in list(self._images.items()):
+            if joined is image:
                 del self._images[registration_id]
                 dropped.append(subscription)
                 subscription.image_unavailable(image)
         return dropped
 
-    def tell(self, stream: LocalStream) -> None:
+    def ring_if_changed(self, stream: LocalStream) -> None:
         """Wake the subscribers if the stream grew or ended."""
         buffer = stream.buffer
-        if buffer.tail != self._told_tail or buffer.ended is not self._told_end:
-            self._told_tail, self._told_end = buffer.tail, buffer.ended
+        if buffer.tail != self._rung_tail or buffer.ended is not self._rung_end:
+            self._rung_tail, self._rung_end = buffer.tail, buffer.ended
             self.ring()
 
     def ring(self) -> None:

@@ -190,12 +190,12 @@ class _ObservedSubscription:
 
     @property
     def images(self) -> list[Image]:
-        found = self._subscription.images
-        return found if self._images is None else [self._images.of(image) for image in found]
+        images = self._subscription.images
+        return images if self._images is None else [self._images.of(image) for image in images]
 
     def image(self, session_id: int) -> Image | None:
-        found = self._subscription.image(session_id)
-        return found if found is None or self._images is None else self._images.of(found)
+        image = self._subscription.image(session_id)
+        return image if image is None or self._images is None else self._images.of(image)
 
     def poll(self, handler: MessageHandler, fragment_limit: int) -> int:
         def observed(message: Message) -> None:

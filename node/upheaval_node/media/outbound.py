@@ -318,7 +318,7 @@ class OutboundStream:
                 outlet.link.mark()
         self.images.reap()
         if self.publication is not None:
-            self.publication.tell()
+            self.publication.ring_if_changed()
         if self.on_connected_changed is not None:
             self.on_connected_changed()
 

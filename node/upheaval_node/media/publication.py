@@ -89,7 +89,7 @@ class StreamPublication:
         """The owner's limit or connectivity changed for the worse."""
         self._limit = -1
 
-    def tell(self) -> None:
+    def ring_if_changed(self) -> None:
         """Wake the publisher when its connectivity changed, or when it may continue after back pressure."""
         if self.bell is None or self.is_closed:
             return

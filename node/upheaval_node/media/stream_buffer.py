@@ -246,7 +246,7 @@ class StreamBuffer:
         return self.slowest(self.tail if self._was_consumed or self.retention else self.base)
 
     def trim(self) -> int:
-        """Forget the blocks that no blocking cursor needs and that lie outside the retention.
+        """Forget the blocks that no blocking cursor needs and that are outside the retention.
 
         Returns the consumed position.
         """
@@ -289,23 +289,23 @@ class StreamBuffer:
 
 def _joined(blocks: list[Block], term_mask: int) -> list[Block]:
     """The same bytes, with small blocks of one term joined. Padding stays alone, as it is longer than its bytes."""
-    found: list[Block] = []
+    joined: list[Block] = []
     small: list[Block] = []
     length = 0
     for block in blocks:
         size = len(block.data)
         is_small = size < SMALL_RUN_LENGTH and block.end - block.start == size
         if small and (not is_small or length + size > OPEN_BLOCK_LENGTH or block.start & term_mask == 0):
-            found.append(_one(small))
+            joined.append(_one(small))
             small, length = [], 0
         if is_small:
             small.append(block)
             length += size
         else:
-            found.append(block)
+            joined.append(block)
     if small:
-        found.append(_one(small))
-    return found
+        joined.append(_one(small))
+    return joined
 
 
 def _one(blocks: list[Block]) -> Block:

@@ -5,7 +5,7 @@ on the wire, nulls and enum numbers included, for any writer version. The messag
 messages to the generated classes.
 
 Version rules (SBE, as in Aeron): a field that is younger than the writer's schema version is not read but null; the
-writer's block length, not ours, tells where a block ends; unknown bytes after the known ones are ignored.
+writer's block length, not ours, gives the end of a block; unknown bytes after the known ones are ignored.
 
 Whatever the bytes are, decoding raises nothing but `DecodeError` and never holds more memory than a small multiple
 of the buffer. This module may not know any message by name.
@@ -385,7 +385,7 @@ class MessageSchema:
         return bytes(out)
 
     def encode_body(self, message: Message) -> bytes:
-        """The body alone, for records that lie on disk without a message header."""
+        """The body alone, for records on disk without a message header."""
         out = bytearray()
         self._write(self._lookup(type(message))[0], message, out)
         return bytes(out)

@@ -1,7 +1,7 @@
 """What both ends of a conversation must know beforehand: stream ids, channels, versions and limits of the protocols.
 
-Values are the defaults of Aeron Cluster and Aeron Archive (their `Configuration` classes), unless said. Formats of
-files have their versions where they are written.
+Values are the defaults of Aeron Cluster and Aeron Archive (their `Configuration` classes), unless noted. The versions
+of file formats are in the modules that write the files.
 """
 
 from typing import Final
@@ -48,7 +48,7 @@ STREAM_NAMES: Final = {
     MODULE_STREAM_ID: "module control",
     CONSENSUS_STREAM_ID: "consensus",
 }
-"""Streams with a fixed id. Others are egress, or answers of an archive, as their messages tell."""
+"""Streams with a fixed id. Others are egress, or answers of an archive, as their messages show."""
 
 # --- channels -----------------------------------------------------------------------------------------------------
 

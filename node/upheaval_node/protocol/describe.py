@@ -23,7 +23,9 @@ _SCHEMAS: Final = {
     cluster_messages.SCHEMA.table.schema_id: cluster_messages.SCHEMA,
     archive_messages.SCHEMA.table.schema_id: archive_messages.SCHEMA,
 }
-MESSAGE_NAMES: Final = frozenset(each.name for schema in _SCHEMAS.values() for each in schema.table.messages.values())
+MESSAGE_NAMES: Final = frozenset(
+    message.name for schema in _SCHEMAS.values() for message in schema.table.messages.values()
+)
 
 _names: dict[type, tuple[tuple[str, str], ...]] = {}
 _SCALARS: Final = (int, str, bool)

@@ -1,6 +1,6 @@
 """Cutting messages into data frames and putting them together again.
 
-A message longer than the MTU allows becomes several frames that lie next to each other in one term: BEGIN on the
+A message longer than the MTU allows becomes several frames, one after the other in one term: BEGIN on the
 first, END on the last (Aeron transport protocol: fragmentation). Pure functions and one small buffer; which stream
 the frames belong to is the caller's business.
 """
@@ -89,7 +89,7 @@ def _append_fragments(
 
 
 def padding_header(*, length: int, term_offset: int, session_id: int, stream_id: int, term_id: int) -> bytes:
-    """The 32 bytes that stand for a padding frame of `length` bytes: its body is never stored or sent."""
+    """The 32 bytes that replace a padding frame of `length` bytes: its body is never stored or sent."""
     assert length % FRAME_ALIGNMENT == 0, length
     assert length >= FRAME_HEADER_LENGTH, length
     return _HEADER.pack(length, 0, FLAGS_UNFRAGMENTED, TYPE_PAD, term_offset, session_id, stream_id, term_id, 0)

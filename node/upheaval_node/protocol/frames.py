@@ -100,7 +100,7 @@ class DataHeader(NamedTuple):
 
 
 class Setup(NamedTuple):
-    """What a publisher says about a stream before its data. Lengths in bytes."""
+    """How a publisher announces a stream before its data. Lengths in bytes."""
 
     term_offset: int
     session_id: int

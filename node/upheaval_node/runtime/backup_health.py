@@ -33,7 +33,7 @@ def backup_health_of(counters: Counters, pid: int, recording_log: bytes) -> dict
     return {
         "alive": True,
         "pid": pid,
-        "state": BackupState(state).name if state in {each.value for each in BackupState} else None,
+        "state": BackupState(state).name if state in {known.value for known in BackupState} else None,
         "live_log_position": _value(counters, types.BACKUP_LIVE_LOG_POSITION),
         "next_query_deadline_ms": _value(counters, types.BACKUP_QUERY_DEADLINE),
         "applied_position": _value(counters, types.COMMIT_POSITION),

@@ -8,8 +8,8 @@ from upheaval_node.runtime.tls import Refusal, TlsIdentity, TlsRules
 from upheaval_node.tls_files import MEMBER, TlsFiles
 
 
-def client_identity(files: TlsFiles | None, tell: Callable[[str], None]) -> TlsIdentity | None:
-    """The TLS identity of a client, which only members may dial, or None; `tell` gets the reasons of refusals.
+def client_identity(files: TlsFiles | None, report: Callable[[str], None]) -> TlsIdentity | None:
+    """The TLS identity of a client, which only members may dial, or None; `report` gets the reasons of refusals.
 
     Raises `UsageError` for files that cannot be used.
     """
@@ -18,7 +18,7 @@ def client_identity(files: TlsFiles | None, tell: Callable[[str], None]) -> TlsI
     identity = TlsIdentity(files, TlsRules(accepted_elsewhere=(MEMBER,)))
 
     def on_refused(refusal: Refusal, peer: str) -> None:
-        tell(f"{peer}: {refusal.text}")
+        report(f"{peer}: {refusal.text}")
 
     identity.on_refused = on_refused
     return identity

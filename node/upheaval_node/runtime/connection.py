@@ -126,7 +126,7 @@ class SelectorConnection:
         self._apply_interest()
 
     def _shut_down(self) -> None:
-        """Say that nothing follows."""
+        """Signal that nothing follows."""
         assert self._socket is not None
         try:
             self._socket.shutdown(socket.SHUT_WR)

@@ -1,4 +1,4 @@
-"""Doorbells: how a process of a split member tells the others that a shared counter moved.
+"""Doorbells: how a process of a split member informs the others that a shared counter moved.
 
 Counters are in shared memory, which wakes up no process that waits for one. After a duty cycle that moved a counter a
 process sends one byte to the Unix datagram socket of every other process of the member. A bell that is missing or

@@ -104,8 +104,8 @@ class DutyCycle:
         self.cycles += 1
         now = self._clock.now()
         self._turns.begin(now.ns)
-        if self._loop.take_told():
-            self._turns.tell_all()
+        if self._loop.take_unrung():
+            self._turns.call_all()
         end_ns = now.ns + LONGEST_CYCLE_NS
         while self._turns.are_waited_for(self._turns.take(now)):
             now = self._clock.now()

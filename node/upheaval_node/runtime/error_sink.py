@@ -19,7 +19,7 @@ OTHER_KINDS: Final = "other"
 class ProcessErrorSink:
     """Implements `ports.ErrorSink`.
 
-    Later errors of a kind are counted, and go to the error log, which tells repetitions by itself. Errors that are
+    Later errors of a kind are counted, and go to the error log, which counts repetitions by itself. Errors that are
     reported before there is a mark file are kept for it. A full disk or a closed stderr must not turn an error that the
     component can live with into its end.
     """

@@ -47,7 +47,7 @@ def health_of(counters: Counters, pid: int) -> dict[str, object]:
         "alive": True,
         "pid": pid,
         "role": ROLES[role] if role is not None and 0 <= role < len(ROLES) else None,
-        "election_state": ElectionState(state).name if state in {each.value for each in ElectionState} else None,
+        "election_state": ElectionState(state).name if state in {known.value for known in ElectionState} else None,
         "leadership_term_id": _or_none_yet(_value(counters, types.LEADERSHIP_TERM_ID)),
         "append_position": _or_none_yet(append_position(counters)),
         "commit_position": _or_none_yet(_value(counters, types.COMMIT_POSITION)),

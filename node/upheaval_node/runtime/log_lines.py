@@ -1,4 +1,4 @@
-"""What a process tells on stderr, as one JSON object a line, where `UPHEAVAL_LOG=json` asks for that.
+"""What a process reports on stderr, as one JSON object a line, where `UPHEAVAL_LOG=json` asks for that.
 
 For people and log collectors: changes of state, errors (the first of each kind), starts and ends. The trace has
 everything, this only what an operator looks at. A line that cannot be written is lost and ends nothing.

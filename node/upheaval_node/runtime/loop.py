@@ -85,7 +85,7 @@ class Loop:
         self._timers: list[tuple[int, int, Timer]] = []
         self._timer_count = 0
         self._ringing: set[int] = set()
-        self._is_told = True
+        self._has_unrung = True
         self.woke_ns = time.monotonic_ns()
         """When the last wait ended: whatever passes from here to the next wait is work."""
         self._wake_receiver, self._wake_sender = socket.socketpair()
@@ -96,7 +96,7 @@ class Loop:
     def register(self, fd: int, events: int, callback: Callable[[int], None], *, rings: bool = False) -> None:
         """Call `callback(ready events)` whenever `fd` is ready for one of `events`.
 
-        With `rings`, the callback itself rings the bell of the agent that has work, and `take_told` does not count it.
+        With `rings`, the callback rings the bell of the agent that has work, and `take_unrung` does not count it.
         """
         self._readiness.register(fd, events)
         self._callbacks[fd] = callback
@@ -139,10 +139,10 @@ class Loop:
     def run_once(self, timeout_s: float | None) -> int:
         """Wait at most `timeout_s` (None: without end) for input, deliver it, and return how many callbacks ran."""
         done = 0
-        found = self._readiness.wait(self._bounded_timeout(timeout_s))
+        ready_fds = self._readiness.wait(self._bounded_timeout(timeout_s))
         self.woke_ns = time.monotonic_ns()
         # Looked up before the first call: a callback may close a descriptor that another one opens again.
-        ready = [(self._callbacks[fd], fd in self._ringing, events) for fd, events in found]
+        ready = [(self._callbacks[fd], fd in self._ringing, events) for fd, events in ready_fds]
         ringing = 0
         for callback, rings, events in ready:
             ringing += rings
@@ -153,13 +153,13 @@ class Loop:
         for _ in range(len(self._soon)):
             self._soon.popleft()()
             done += 1
-        self._is_told |= done > ringing or done == 0
+        self._has_unrung |= done > ringing or done == 0
         return done
 
-    def take_told(self) -> bool:
+    def take_unrung(self) -> bool:
         """Whether anything that rings no bell has happened since the last call, or a wait has ended without input."""
-        is_told, self._is_told = self._is_told, False
-        return is_told
+        has_unrung, self._has_unrung = self._has_unrung, False
+        return has_unrung
 
     def close(self) -> None:
         """Release the descriptors. No callback runs any more."""

@@ -1,6 +1,6 @@
 """Whether a component of a member is alive: a lock on its mark file that ends with its process.
 
-Aeron tells a live mark file by an activity time stamp of the last ten seconds, so that a killed node cannot start
+Aeron recognises a live mark file by an activity time stamp of the last ten seconds, so that a killed node cannot start
 again for ten seconds. The lock is exact: the kernel releases it when the process ends, by whatever means. It may do so
 a little after the process has left the process table, so a lock that is held is asked for again, for as long as Aeron
 would wait at most, unless the time stamp moves: then its holder lives. The lock is on the inode, hence a file that was

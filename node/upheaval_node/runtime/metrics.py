@@ -1,4 +1,4 @@
-"""What a member's counters say, in the text format of Prometheus (0.0.4).
+"""The counters of a member, in the text format of Prometheus (0.0.4).
 
 A pure function of the counters, so that it sees all components of a member, whichever process they run in. What no
 component publishes yet is left out. The names are part of the interface: docs/metrics.md lists them.
@@ -51,69 +51,69 @@ _ERRORS: Final = (
 
 def render(counters: Counters, *, member_id: int | str, start_ms: int) -> bytes:
     """Render all metrics. A node that is not a member has its name in place of a member id."""
-    found = _collect(counters)
+    by_type = _collect(counters)
     lines: list[str] = []
     info = {"member_id": str(member_id), "version": __version__}
     _write(lines, "upheaval_info", "gauge", "The member and its version.", [Sample(1, info)])
     start_help = "When the counters began, in seconds of Unix time."
     _write(lines, "upheaval_start_time_seconds", "gauge", start_help, [Sample(start_ms / 1000)])
     role_help = "1 for the role that the member has, 0 for the others."
-    _write(lines, "upheaval_role", "gauge", role_help, _roles(found))
+    _write(lines, "upheaval_role", "gauge", role_help, _roles(by_type))
     for name, type_id, text in _GAUGES:
-        _write(lines, name, "gauge", text, [Sample(value) for _, value in found.get(type_id, ())[:1]])
+        _write(lines, name, "gauge", text, [Sample(value) for _, value in by_type.get(type_id, ())[:1]])
     position = append_position(counters)
     append_help = "Up to where the log is in this member's archive; absent while it is not being recorded."
     appended = [] if position is None else [Sample(position)]
     _write(lines, "upheaval_append_position_bytes", "gauge", append_help, appended)
     for name, type_id, text in _COUNTS:
-        _write(lines, name, "counter", text, [Sample(value) for _, value in found.get(type_id, ())[:1]])
-    _write(lines, "upheaval_errors_total", "counter", "Errors that ended nothing, by component.", _errors(found))
+        _write(lines, name, "counter", text, [Sample(value) for _, value in by_type.get(type_id, ())[:1]])
+    _write(lines, "upheaval_errors_total", "counter", "Errors that ended nothing, by component.", _errors(by_type))
     latency_help = "From the append of a log position to its commit, sampled on the leader one at a time."
-    _write(lines, COMMIT_LATENCY, "histogram", latency_help, _latency(found))
+    _write(lines, COMMIT_LATENCY, "histogram", latency_help, _latency(by_type))
     return "".join(lines).encode("ascii")
 
 
-_Found = dict[int, list[tuple[bytes, int]]]
+_ByType = dict[int, list[tuple[bytes, int]]]
 """Keys and values of the counters of each type, in the order of their ids."""
 
 
-def _collect(counters: Counters) -> _Found:
+def _collect(counters: Counters) -> _ByType:
     """Read all counters once, without those that exist per client."""
-    found: _Found = {}
+    by_type: _ByType = {}
     for counter_id in counters.allocated_ids():
         type_id = counters.type_id(counter_id)
         if type_id != types.CLUSTER_SESSION:
             value = counters.value_words[counter_id * (types.VALUE_LENGTH // 8)]
-            found.setdefault(type_id, []).append((counters.key(counter_id), value))
-    return found
+            by_type.setdefault(type_id, []).append((counters.key(counter_id), value))
+    return by_type
 
 
-def _roles(found: _Found) -> list[Sample]:
-    roles = found.get(types.CLUSTER_NODE_ROLE)
+def _roles(by_type: _ByType) -> list[Sample]:
+    roles = by_type.get(types.CLUSTER_NODE_ROLE)
     if not roles:
         return []
     return [Sample(int(roles[0][1] == number), {"role": name.lower()}) for number, name in enumerate(ROLES)]
 
 
-def _errors(found: _Found) -> list[Sample]:
+def _errors(by_type: _ByType) -> list[Sample]:
     samples = [
         Sample(value, {"component": component})
         for component, type_id in _ERRORS
-        for _, value in found.get(type_id, ())[:1]
+        for _, value in by_type.get(type_id, ())[:1]
     ]
     # The only system counter of the media driver is that of invalid packets.
-    samples += [Sample(value, {"component": "media"}) for _, value in found.get(types.SYSTEM_COUNTER, ())[:1]]
-    for key, value in found.get(types.CONTAINER_ERRORS, ()):
+    samples += [Sample(value, {"component": "media"}) for _, value in by_type.get(types.SYSTEM_COUNTER, ())[:1]]
+    for key, value in by_type.get(types.CONTAINER_ERRORS, ()):
         samples.append(Sample(value, {"component": f"service-{service_id_of_key(key)}"}))
     return samples
 
 
-def _latency(found: _Found) -> list[Sample]:
+def _latency(by_type: _ByType) -> list[Sample]:
     """Prometheus's buckets are cumulative; the counters are not."""
     buckets = sorted(
-        (types.latency_bucket_bound(key), value) for key, value in found.get(types.COMMIT_LATENCY_BUCKET, ())
+        (types.latency_bucket_bound(key), value) for key, value in by_type.get(types.COMMIT_LATENCY_BUCKET, ())
     )
-    sums = found.get(types.COMMIT_LATENCY_SUM)
+    sums = by_type.get(types.COMMIT_LATENCY_SUM)
     if not buckets or not sums:
         return []
     samples: list[Sample] = []

@@ -1,7 +1,7 @@
 """The process of a node that is no member: all its agents together with real ports, and the orderly end of them.
 
-`NodeProcess` is used once: made, run, closed. What the agents are, the caller's `NodePlan` says. The working directory
-is the node's folder.
+`NodeProcess` is used once: made, run, closed. The caller's `NodePlan` has the agents. The working directory is
+the node's folder.
 """
 
 import os
@@ -92,13 +92,13 @@ class NodeProcess:
 
     def run(self) -> ExitStatus:
         """Run until the end. Errors that end it are raised; an orderly end returns a status."""
-        self._parts.tell_start()
+        self._parts.trace_start()
         try:
             self._start()
             if not self._is_stop_requested:
                 self._cycle.run()
         except TerminationError as error:
-            self._parts.tell_termination(error)
+            self._parts.trace_termination(error)
             if not error.expected:
                 raise
         self._end_orderly()
@@ -106,7 +106,7 @@ class NodeProcess:
 
     def record_end(self, status: ExitStatus, reason: str = "") -> None:
         """The last line of the trace."""
-        self._parts.tell_end(status, reason, self._cycle.longest_stall_ns)
+        self._parts.trace_end(status, reason, self._cycle.longest_stall_ns)
 
     def _start(self) -> None:
         plan, parts = self._plan, self._parts
@@ -134,11 +134,11 @@ class NodeProcess:
         self._parts.close()
 
     def _on_ended(self, agent: Agent, error: TerminationError) -> None:
-        self._parts.tell_ended(agent, error)
+        self._parts.trace_agent_end(agent, error)
         self.request_stop()
 
     def _on_stall(self, now: Now, stall_ns: int) -> None:
-        self._parts.tell_stall(now, stall_ns, self._cycle.longest_stall_ns)
+        self._parts.trace_stall(now, stall_ns, self._cycle.longest_stall_ns)
 
 
 def close_in_turn(agents: Sequence[ClosableAgent]) -> None:

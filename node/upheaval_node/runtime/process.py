@@ -135,14 +135,14 @@ class MemberProcess:
 
     def run(self) -> ExitStatus:
         """Run the component until its end. Errors that end it are raised; an orderly end returns a status."""
-        self._parts.tell_start()
+        self._parts.trace_start()
         try:
             self._start()
             if not self._is_stop_requested:
                 self._cycle.run()
             self._raise_if_lost()
         except TerminationError as error:
-            self._parts.tell_termination(error)
+            self._parts.trace_termination(error)
             if not error.expected:
                 end_services(self._agents)
                 self._look_for_lost_component()
@@ -163,7 +163,7 @@ class MemberProcess:
         """A service ends before its consensus module, which still has to finish. Any other end is the end of the
         process.
         """
-        self._parts.tell_ended(agent, error)
+        self._parts.trace_agent_end(agent, error)
         if self._component == ALL and isinstance(agent, ServiceContainer):
             if has_lost_service(self._agents):
                 raise ComponentLost(f"service {agent.service_id} has ended: {error}", expected=False)
@@ -176,7 +176,7 @@ class MemberProcess:
 
     def record_end(self, status: ExitStatus, reason: str = "") -> None:
         """Write the last line of the trace."""
-        self._parts.tell_end(status, reason, self._cycle.longest_stall_ns)
+        self._parts.trace_end(status, reason, self._cycle.longest_stall_ns)
 
     # --- start ---
 
@@ -373,7 +373,7 @@ class MemberProcess:
         return ExitStatus.OK if self._cycle.run_until(lambda: hub.is_alone, deadline_ns) else ExitStatus.STOP_TIMED_OUT
 
     def _on_stall(self, now: Now, stall_ns: int) -> None:
-        self._parts.tell_stall(now, stall_ns, self._cycle.longest_stall_ns)
+        self._parts.trace_stall(now, stall_ns, self._cycle.longest_stall_ns)
 
     def _mark_paths(self) -> list[str]:
         service_marks = [layout.service_mark(index) for index in range(len(self._config.services))]

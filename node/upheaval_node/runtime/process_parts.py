@@ -130,24 +130,24 @@ class ProcessParts:
 
     # --- trace lines of every process ---
 
-    def tell_start(self) -> None:
+    def trace_start(self) -> None:
         """Write the first line of the trace: version and seed."""
         self.tracer.emit(self.now(), TraceKind.PROCESS_START, version=__version__, seed=self._seed)
         self._logging.begin()
 
-    def tell_termination(self, error: TerminationError) -> None:
+    def trace_termination(self, error: TerminationError) -> None:
         """Trace the termination of the whole process."""
         self.tracer.emit(self.now(), TraceKind.TERMINATED, reason=str(error), expected=error.expected)
 
-    def tell_ended(self, agent: Agent, error: TerminationError) -> None:
+    def trace_agent_end(self, agent: Agent, error: TerminationError) -> None:
         """Trace the expected end of one agent."""
         self.tracer.emit(self.now(), TraceKind.TERMINATED, reason=str(error), expected=True, agent=type(agent).__name__)
 
-    def tell_stall(self, now: Now, stall_ns: int, longest_ns: int) -> None:
+    def trace_stall(self, now: Now, stall_ns: int, longest_ns: int) -> None:
         """Trace that the loop was held up for `stall_ns`, which explains a missed bound."""
         self.tracer.emit(now, TraceKind.LOOP_STALL, stall_ns=stall_ns, longest_stall_ns=longest_ns)
 
-    def tell_end(self, status: ExitStatus, reason: str, longest_stall_ns: int) -> None:
+    def trace_end(self, status: ExitStatus, reason: str, longest_stall_ns: int) -> None:
         """Write the last line of the trace."""
         self._logging.end()
         self.tracer.emit(

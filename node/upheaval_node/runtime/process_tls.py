@@ -56,7 +56,7 @@ class ProcessTls:
         """Publish the number of refused connections."""
         if self._identity is not None:
             self._counter = counters.allocate(TLS_REFUSED, b"", "Upheaval TLS connections refused")
-            self._tell(TraceKind.CERTIFICATES_READ)
+            self._trace_identity(TraceKind.CERTIFICATES_READ)
 
     def reload(self, others: Sequence[Callable[[], None]] = ()) -> None:
         """Read certificates, and whatever `others` read, again.
@@ -65,7 +65,7 @@ class ProcessTls:
         """
         self._reloads += 1
         if self._identity is not None and self._try("certificates", self._identity.reload):
-            self._tell(TraceKind.CERTIFICATES_READ)
+            self._trace_identity(TraceKind.CERTIFICATES_READ)
         for number, other in enumerate(others):
             if self._try(f"credentials {number}", other):
                 self._tracer.emit(self._now(), TraceKind.CREDENTIALS_READ, number=number)
@@ -80,7 +80,7 @@ class ProcessTls:
             return False
         return True
 
-    def _tell(self, event: TraceKind) -> None:
+    def _trace_identity(self, event: TraceKind) -> None:
         assert self._identity is not None
         self._tracer.emit(self._now(), event, name=self._identity.name, not_after=self._identity.not_after)
 

@@ -66,8 +66,8 @@ class EpollReadiness:
     def wait(self, timeout_s: float | None) -> list[tuple[int, int]]:
         """See `Readiness`. epoll waits in whole milliseconds: they are rounded up, or a loop would spin to its time."""
         timeout = -1.0 if timeout_s is None else math.ceil(timeout_s * 1e3) * 1e-3
-        found = self._epoll.poll(timeout, max(self._count, 1))
-        return [(fd, self._events_of(mask)) for fd, mask in found]
+        ready = self._epoll.poll(timeout, max(self._count, 1))
+        return [(fd, self._events_of(mask)) for fd, mask in ready]
 
     def close(self) -> None:
         """See `Readiness`."""

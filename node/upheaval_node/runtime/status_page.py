@@ -29,8 +29,8 @@ def open_status_page(
     """
 
     def health() -> tuple[Mapping[str, object], bool]:
-        found = health_of(counters, header.pid) if is_complete(os.curdir) else {"alive": False}
-        return found, is_healthy(found)
+        report = health_of(counters, header.pid) if is_complete(os.curdir) else {"alive": False}
+        return report, is_healthy(report)
 
     return _open(network, address, counters, header, member_id, health)
 
@@ -41,8 +41,8 @@ def open_backup_page(
     """The same for a backup: it is healthy when its agent publishes a state."""
 
     def health() -> tuple[Mapping[str, object], bool]:
-        found = backup_health.read_backup_health(os.curdir)
-        return found, is_healthy(found, "state")
+        report = backup_health.read_backup_health(os.curdir)
+        return report, is_healthy(report, "state")
 
     return _open(network, address, counters, header, name, health)
 
@@ -60,9 +60,9 @@ def _open(
         return Response(HTTPStatus.OK, metrics.CONTENT_TYPE, text)
 
     def show_health() -> Response:
-        found, is_well = health()
+        report, is_well = health()
         status = HTTPStatus.OK if is_well else HTTPStatus.SERVICE_UNAVAILABLE
-        return Response(status, JSON, json.dumps(found).encode() + b"\n")
+        return Response(status, JSON, json.dumps(report).encode() + b"\n")
 
     try:
         return HttpEndpoint(network, address, {"/metrics": show_metrics, "/health": show_health})

@@ -34,7 +34,7 @@ _REASON_KINDS: Final = {
     "SSLV3_ALERT_BAD_CERTIFICATE": "told-not-yet-valid",
     "TLSV1_ALERT_ACCESS_DENIED": "told-wrong-name",
 }
-"""What a peer did or said. The alerts are those of RFC 8446, section 6.2, under OpenSSL's names."""
+"""What a peer did or reported. The alerts are those of RFC 8446, section 6.2, under OpenSSL's names."""
 
 _TEXTS: Final = {
     "not-yet-valid": "its certificate is not valid yet",
@@ -131,8 +131,8 @@ class TlsIdentity:
 
 def peer_name(tls: ssl.SSLObject) -> str | None:
     """The name of the other end; None when its certificate does not name it clearly."""
-    found = _names(tls)
-    name = name_among(found)
+    names = _names(tls)
+    name = name_among(names)
     return name if name is not None and name.isprintable() and "@" not in name and " " not in name else None
 
 

@@ -1,8 +1,8 @@
 """Writes the trace of a member: one line of JSON an event, in the file before `emit` returns.
 
 A line is one `write` to a file opened for appending, so it survives SIGKILL, and the processes of a split member can
-share one file. A trace that cannot be written must not end the member: the loss is counted, and said by the next
-line that gets through.
+share one file. A trace that cannot be written must not end the member: the loss is counted, and reported by
+the next line that is written.
 """
 
 import os

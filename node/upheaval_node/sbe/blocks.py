@@ -1,8 +1,8 @@
 """Blocks: fixed fields, then groups of blocks, then data of variable length, in the order in which they are sent.
 
-A writer's block length says where fixed fields end, its version which there are. Both come from the network, as do the
-counts of groups and the lengths of data. Each is checked before it is used, and all groups of a message together have
-no more entries than the message has bytes, so that decoding takes a multiple of its bytes, whatever these say.
+A writer's block length gives the end of the fixed fields, its version gives the fields. Both come from the network, as
+do the counts of groups and the lengths of data. Each is checked before it is used, and all groups of a message together
+have no more entries than the message has bytes, so that decoding takes a multiple of its bytes, whatever they are.
 """
 
 from collections.abc import Mapping, Sequence

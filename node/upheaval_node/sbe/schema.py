@@ -1,4 +1,4 @@
-"""A schema and its messages: what a payload says, and the payload of what is to be said."""
+"""A schema and its messages: decodes a payload, and encodes a message."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

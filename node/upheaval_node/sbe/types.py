@@ -1,4 +1,4 @@
-"""The types of a schema by their names, and the encodings that they stand for."""
+"""The types of a schema by their names, and their encodings."""
 
 import codecs
 from collections.abc import Iterable

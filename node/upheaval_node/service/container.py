@@ -275,7 +275,7 @@ class ServiceContainer:
         self._owes_ack = True
 
     def _find_recovery_key(self) -> bytes | None:
-        found: list[bytes] = []
+        keys: list[bytes] = []
         cluster_id = self._settings.cluster_id
 
         def visit(_counter: Counter, type_id: int, key: bytes, _label: str) -> None:
@@ -283,10 +283,10 @@ class ServiceContainer:
                 type_id == counter_types.RECOVERY_STATE
                 and struct.unpack_from("<i", key, _CLUSTER_ID_OFFSET)[0] == cluster_id
             ):
-                found.append(key)
+                keys.append(key)
 
         self._counters.for_each(visit)
-        return found[0] if found else None
+        return keys[0] if keys else None
 
     def _await_start_ack(self) -> int:
         if self._start_error is not None:
@@ -506,7 +506,7 @@ class ServiceContainer:
     def _on_raised(self, error: Exception) -> None:
         """Report an exception of a callback. A failed `assert` is raised again, and ends the member."""
         if not isinstance(error, AssertionError) or is_of_service(error):
-            self._report("service", self._raised.tell(self._now, self.view.log_position, error))
+            self._report("service", self._raised.trace(self._now, self.view.log_position, error))
         if isinstance(error, AssertionError):
             raise error
 

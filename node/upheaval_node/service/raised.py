@@ -37,7 +37,7 @@ class RaisedExceptions:
         self._service_id = service_id
         self._counts: dict[Place | None, int] = {}
 
-    def tell(self, now: Now, log_position: int, error: Exception) -> str:
+    def trace(self, now: Now, log_position: int, error: Exception) -> str:
         """Trace the exception. Returns it as one line, which is the same for all exceptions of one place and
         message.
         """
@@ -105,14 +105,14 @@ def _traceback(error: BaseException) -> str:
     errors: list[BaseException | None] = [error]
     chain: list[traceback.TracebackException | None] = [outermost]
     while chain:
-        failed, each = errors.pop(), chain.pop()
-        if failed is None or each is None:
+        failed, captured = errors.pop(), chain.pop()
+        if failed is None or captured is None:
             continue
         short |= {frame.f_code.co_filename: _short(frame) for frame, _ in traceback.walk_tb(failed.__traceback__)}
-        for summary in each.stack:
+        for summary in captured.stack:
             summary.filename = short.get(summary.filename, summary.filename)
         errors += [failed.__cause__, failed.__context__]
-        chain += [each.__cause__, each.__context__]
+        chain += [captured.__cause__, captured.__context__]
     return "".join(outermost.format())[-TRACEBACK_MAX:]
 
 

@@ -112,7 +112,7 @@ def encode_snapshot(snapshot: ServiceSnapshot) -> list[bytes]:
                 encoded_principal=session.encoded_principal,
             )
         )
-        for session in sorted(snapshot.sessions, key=lambda each: each.id)
+        for session in sorted(snapshot.sessions, key=lambda session: session.id)
     ]
     return [marker(cm.SnapshotMark.BEGIN), *sessions, marker(cm.SnapshotMark.END), *snapshot.state]
 

@@ -272,7 +272,7 @@ class StandbyModule:
 
     def _release_ended(self) -> None:
         if not self._services.is_joining:
-            self._ended = [each for each in self._ended if not each.release()]
+            self._ended = [replay for replay in self._ended if not replay.release()]
 
     def _begin_replay(self, now: Now) -> int:
         """Once there is more of the log, begin a replay that follows the recording."""
@@ -332,9 +332,9 @@ class StandbyModule:
         if self._is_for_members:
             entries = self.recording_log.entries
             taken = [
-                each for each in entries if each.is_valid_snapshot and each.log_position == self._snapshots.position
+                entry for entry in entries if entry.is_valid_snapshot and entry.log_position == self._snapshots.position
             ]
-            self._news.tell(
+            self._news.notify(
                 tuple(
                     cm.StandbySnapshotSnapshot(
                         recording_id=entry.recording_id,

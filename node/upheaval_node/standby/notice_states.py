@@ -16,7 +16,7 @@ class NoticeState(Enum):
     PROBING = auto()
     """A heartbeat is requested: a member in an election takes no requests, and drops them without an answer."""
 
-    TOLD = auto()
+    SENT = auto()
     """The notice was sent, and another heartbeat requested: its answer shows that the member took what came before."""
 
 
@@ -24,6 +24,6 @@ N = NoticeState
 
 LEGAL_MOVES: Final = {
     N.IDLE: frozenset({N.PROBING}),
-    N.PROBING: frozenset({N.TOLD, N.IDLE}),
-    N.TOLD: frozenset({N.PROBING, N.IDLE}),
+    N.PROBING: frozenset({N.SENT, N.IDLE}),
+    N.SENT: frozenset({N.PROBING, N.IDLE}),
 }

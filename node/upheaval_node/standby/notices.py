@@ -103,7 +103,7 @@ class SnapshotNotices:
         """Whether a notice to a member is still due."""
         return any(peer.state is not NoticeState.IDLE for peer in self._peers)
 
-    def tell(self, snapshot: Snapshot) -> None:
+    def notify(self, snapshot: Snapshot) -> None:
         """Start to notify all members of a snapshot."""
         self._snapshot = snapshot
         for peer in self._peers:
@@ -149,7 +149,7 @@ class SnapshotNotices:
         if now.ns < peer.deadline_ns:
             return 0
         peer.heartbeat_id = NULL_VALUE
-        if peer.state is NoticeState.TOLD:
+        if peer.state is NoticeState.SENT:
             peer.enter(NoticeState.PROBING)
         return 1
 
@@ -184,7 +184,7 @@ class SnapshotNotices:
         peer.heartbeat_id = NULL_VALUE
         if self._send(now, peer, notice):
             peer.notice_id = notice_id
-            peer.enter(NoticeState.TOLD)
+            peer.enter(NoticeState.SENT)
 
     def _send(self, now: Now, peer: _Peer, message: Message) -> bool:
         try:
@@ -224,7 +224,7 @@ class SnapshotNotices:
             return
         if peer.state is NoticeState.PROBING:
             self._send_notice(self._now, peer)
-        elif peer.state is NoticeState.TOLD:
+        elif peer.state is NoticeState.SENT:
             peer.enter(NoticeState.IDLE)
 
     def _on_challenge(self, challenge: cm.Challenge) -> None:

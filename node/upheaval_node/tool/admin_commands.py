@@ -141,7 +141,7 @@ def list_members(node: Node, timeout_ms: int) -> Answer:
         head = f"currentTimeNs=-1, leaderMemberId={members.leader_member_id}, memberId={mark.header.member_id}"
         return Answer([f"{head}, activeMembers={text}"], values)
     active = [_member_values(members, at) for at in range(len(members.active_members))]
-    shown = ", ".join(_member_text(each) for each in active)
+    shown = ", ".join(_member_text(member) for member in active)
     head = f"currentTimeNs={members.current_time_ns}, leaderMemberId={members.leader_member_id}"
     values = {
         "currentTimeNs": members.current_time_ns,
@@ -218,10 +218,10 @@ def backup_query(node: Node, arguments: Sequence[str]) -> Answer:
 
 def _duration_ms(text: str) -> int:
     """Parse a duration in Aeron's form: a number and ns (the default), us, ms or s."""
-    found = _DURATION.fullmatch(text.lower())
-    if found is None:
+    match = _DURATION.fullmatch(text.lower())
+    if match is None:
         raise ToolFault(f"expected a delay in ns, us, ms or s, got {text[:30]!r}")
-    return int(found[1]) * _NS_IN[found[2]] // MS
+    return int(match[1]) * _NS_IN[match[2]] // MS
 
 
 # --- helpers

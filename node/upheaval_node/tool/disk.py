@@ -84,8 +84,8 @@ class DiskNode:
         """Raises `StorageError`, also for something that cannot be a file of a node."""
         with _storage_errors(path):
             try:
-                found = Path(path).stat()
-                if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_FILE_LENGTH:
+                status = Path(path).stat()
+                if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_FILE_LENGTH:
                     raise StorageError(f"{path} is not a file of a node: too long, or not a regular file")
                 return Path(path).read_bytes()
             except FileNotFoundError:
@@ -199,17 +199,17 @@ def _attach_other(path: str, now_ms: int) -> CncFile | None:
         fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
-    found: CncFile | None = None
+    attached: CncFile | None = None
     try:
         header = read_header(os.pread(fd, HEADER_LENGTH, 0))
         if header is not None and os.fstat(fd).st_size >= header.layout.file_length:
             place = HEADER_LENGTH + header.layout.to_driver_length - TO_DRIVER_TRAILER + _HEARTBEAT_OFFSET
             heartbeat_ms = int.from_bytes(os.pread(fd, 8, place), "little", signed=True)
             if now_ms - heartbeat_ms < LIVENESS_TIMEOUT_MS:
-                found = CncFile(fd, header)
-        return found
+                attached = CncFile(fd, header)
+        return attached
     finally:
-        if found is None:
+        if attached is None:
             os.close(fd)
 
 

@@ -64,8 +64,8 @@ def service_marks(node: Node, mark: Mark) -> list[Mark]:
             paths[stem] = f"{_folder_of_link(link or b'', name)}/{stem}{_DAT}"
         elif name.endswith(_DAT):
             paths.setdefault(stem, f"{folder}/{name}")
-    found = [_read_mark(node, path) for _, path in sorted(paths.items())]
-    return [each for each in found if each is not None]
+    marks = [_read_mark(node, path) for _, path in sorted(paths.items())]
+    return [service for service in marks if service is not None]
 
 
 def describe(node: Node, arguments: Sequence[str]) -> Answer:  # noqa: ARG001 - all commands have this shape
@@ -79,7 +79,7 @@ def describe(node: Node, arguments: Sequence[str]) -> Answer:  # noqa: ARG001 - 
     services = service_marks(node, mark)
     for service in services:
         lines += [f"INFO: mark file exists: {service.path}", _type_line(service, now_ms), _header_line(service)]
-    return Answer(lines, {"marks": [_header_values(each) for each in (mark, *services)]})
+    return Answer(lines, {"marks": [_header_values(component) for component in (mark, *services)]})
 
 
 def pid(node: Node, arguments: Sequence[str]) -> Answer:  # noqa: ARG001
@@ -98,13 +98,15 @@ def errors(node: Node, arguments: Sequence[str]) -> Answer:  # noqa: ARG001
     now_ms = node.now_ms()
     lines = [_type_line(mark, now_ms), *_error_log_lines(mark.content.errors)]
     logs: list[Value] = [_error_log_values(mark)]
-    directory, found = _driver_errors(node, mark)
+    directory, records = _driver_errors(node, mark)
     lines += ["", f"Aeron driver error log (directory: {directory}):"]
-    if found is None:
+    if records is None:
         lines.append(f"{directory}/cnc.dat does not exist.")
     else:
-        lines += _observations(found)
-    logs.append({"driver": directory, "errors": None if found is None else [_error_values(each) for each in found]})
+        lines += _observations(records)
+    logs.append(
+        {"driver": directory, "errors": None if records is None else [_error_values(record) for record in records]}
+    )
     for service in service_marks(node, mark):
         lines += [f"INFO: mark file exists: {service.path}", _type_line(service, now_ms)]
         lines += _error_log_lines(service.content.errors)
@@ -201,17 +203,17 @@ def _header_values(mark: Mark) -> dict[str, Value]:
     return values
 
 
-def _error_log_lines(found: Sequence[ErrorRecord]) -> list[str]:
-    return ["Cluster component error log:", *_observations(found)]
+def _error_log_lines(records: Sequence[ErrorRecord]) -> list[str]:
+    return ["Cluster component error log:", *_observations(records)]
 
 
-def _observations(found: Sequence[ErrorRecord]) -> list[str]:
+def _observations(records: Sequence[ErrorRecord]) -> list[str]:
     lines: list[str] = []
-    for each in found:
-        first, last = _precise(each.first_ms), _precise(each.last_ms)
-        lines += ["", f"{each.count} observations from {first} to {last} for:", *each.text.splitlines()]
+    for record in records:
+        first, last = _precise(record.first_ms), _precise(record.last_ms)
+        lines += ["", f"{record.count} observations from {first} to {last} for:", *record.text.splitlines()]
     # Aeron writes the letter when there are none, and no full stop.
-    return [*lines, "", f"{len(found)} distinct errors observed." if found else "O distinct errors observed"]
+    return [*lines, "", f"{len(records)} distinct errors observed." if records else "O distinct errors observed"]
 
 
 def _precise(epoch_ms: int) -> str:

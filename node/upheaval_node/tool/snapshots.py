@@ -32,10 +32,10 @@ _ROW: Final = 16
 
 def describe_latest_snapshot(node: Node, arguments: Sequence[str]) -> Answer:  # noqa: ARG001 - as all commands
     """Fails when there is no snapshot. Raises `ToolFault` for one that cannot be read whole."""
-    found = newest_set(LogFile(node).entries)
-    if not found:
+    entries = newest_set(LogFile(node).entries)
+    if not entries:
         return failure(NOT_FOUND)
-    entry = found[-1]
+    entry = entries[-1]
     mark = find_mark(node)
     member_id = -1 if mark is None else mark.header.member_id
     recording = read_recording(node, entry.recording_id)

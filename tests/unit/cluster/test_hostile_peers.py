@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 
 from support.asking_party import Party
 from support.cluster_world import ClusterWorld, Member
-from upheaval_node.cluster.ignored_messages import MAX_LATE, MAX_TOLD_APART, IgnoredMessages
+from upheaval_node.cluster.ignored_messages import MAX_LATE, MAX_PAIRS, IgnoredMessages
 from upheaval_node.cluster.module_messages import MAX_TERM_GAP
 from upheaval_node.counters import Counters
 from upheaval_node.protocol import cluster_messages as cm
@@ -212,7 +212,7 @@ def test_a_flood_costs_no_memory() -> None:
                 if type(message) in handlers:
                     handlers[type(message)](world.now, message)
 
-    shout(MAX_TOLD_APART)
+    shout(MAX_PAIRS)
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
@@ -220,7 +220,7 @@ def test_a_flood_costs_no_memory() -> None:
         assert tracemalloc.get_traced_memory()[0] - before < 64 * 1024
     finally:
         tracemalloc.stop()
-    assert len(lines(leader)) <= MAX_TOLD_APART
+    assert len(lines(leader)) <= MAX_PAIRS
     assert is_untouched(world, term)
 
 
@@ -243,7 +243,7 @@ def test_peers_are_told_apart_by_host_and_messages_by_kind_up_to_a_limit() -> No
     assert max(map(len, told)) < 600
     for number in range(1000):
         messages.note(now, f"host-{number}:1", "lies", "x")
-    assert len(told) == MAX_TOLD_APART
+    assert len(told) == MAX_PAIRS
     assert counter.get() == 1006
 
 

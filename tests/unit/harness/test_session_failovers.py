@@ -41,10 +41,10 @@ def judged(
     end: SessionEnd,
     *troubles: Trouble,
     clocks: tuple[LeaderClock, ...] = (FIRST, NEXT),
-    tells_clients: bool = True,
+    clients_wait: bool = True,
 ) -> Finding:
     by_term = {clock.leadership_term_id: clock for clock in clocks}
-    (result,) = judge_failovers(Failovers(10 * S, 5 * S, (end,), troubles, by_term, tells_clients), events)
+    (result,) = judge_failovers(Failovers(10 * S, 5 * S, (end,), troubles, by_term, clients_wait), events)
     assert isinstance(result, Finding)
     assert result.promise is Promise.SESSIONS_OUTLIVE_LEADERS
     return result
@@ -63,8 +63,8 @@ def test_a_session_that_lives_on_is_as_it_should_be() -> None:
 def test_one_that_a_new_leader_closes_too_early_is_found(end: SessionEnd, least_s: int) -> None:
     """Who had a connection may have lost it; who went without a word has none to a new leader."""
     closed_ms = 30_000 + least_s * 1_000
-    assert judged(log(closed_ms), end, tells_clients=False).verdict is Verdict.VALID
-    found = judged(log(closed_ms - 100), end, tells_clients=False)
+    assert judged(log(closed_ms), end, clients_wait=False).verdict is Verdict.VALID
+    found = judged(log(closed_ms - 100), end, clients_wait=False)
     assert (found.verdict, found.position, found.members, found.late_ms) == (
         Verdict.INVALID,
         closed_ms - 100,
@@ -177,7 +177,7 @@ def test_one_that_could_not_hear_of_it_is_none(events: LogEvents, end: SessionEn
 
 
 def test_clients_behind_a_bridge_are_not_asked_why() -> None:
-    assert judged(log(), LOST, tells_clients=False).verdict is Verdict.VALID
+    assert judged(log(), LOST, clients_wait=False).verdict is Verdict.VALID
 
 
 def test_a_run_without_a_change_gives_no_occasion() -> None:

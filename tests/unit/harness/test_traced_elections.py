@@ -4,7 +4,7 @@ from itertools import count
 
 import pytest
 
-from upheaval.checkers.evidence.protocol_events import MemberEvent, NotTold, Place
+from upheaval.checkers.evidence.protocol_events import BrokenIfWhole, MemberEvent, Place
 from upheaval.checkers.protocol.election_moves import MOVES, ROLES, ElectionMoves
 from upheaval.records import Json
 from upheaval_node.cluster.election_states import LEGAL_MOVES, ROLE_ON_ENTRY, ElectionState
@@ -71,7 +71,7 @@ def test_what_members_do_is_legal(text: str) -> None:
     ],
 )
 def test_what_no_member_does_is_found_with_its_line(text: str, says: str, line: int) -> None:
-    with pytest.raises(NotTold) as found:
+    with pytest.raises(BrokenIfWhole) as found:
         take(text)
     assert says in str(found.value)
     assert f"trace.jsonl:{line}" in str(found.value)

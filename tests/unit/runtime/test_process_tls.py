@@ -9,7 +9,7 @@ import pytest
 
 from support.media_world import RecordedErrors
 from support.tls_world import certificates
-from upheaval_node.peer_faults import MAX_TOLD_APART, PeerFaults
+from upheaval_node.peer_faults import MAX_PAIRS, PeerFaults
 from upheaval_node.runtime.exit_status import ExitStatus
 from upheaval_node.types import Now
 
@@ -63,5 +63,5 @@ def test_more_peers_than_are_told_apart_are_told_together() -> None:
     for host in range(10_000):
         faults.note(NOW, f"host{host}:1", "no frame")
     assert faults.count == 10_000
-    assert len(errors.texts) == MAX_TOLD_APART + 1
+    assert len(errors.texts) == MAX_PAIRS + 1
     assert "others: no frame" in errors.texts[-1]

@@ -41,7 +41,7 @@ def told(*errors: Exception) -> list[dict[str, int | str | bool | None]]:
     trace = Trace()
     raised = RaisedExceptions(trace, 3)
     for position, error in enumerate(errors):
-        raised.tell(NOW, position, error)
+        raised.trace(NOW, position, error)
     return trace.events
 
 

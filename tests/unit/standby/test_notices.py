@@ -188,7 +188,7 @@ def test_a_request_is_challenged_once_because_an_answer_takes_work() -> None:
     assert toggle is not None
     toggle.set(ControlToggle.SUSPEND)
     world.until(lambda: leader.module.state is ModuleState.SUSPENDED)
-    standby.notices.tell(())
+    standby.notices.notify(())
     (peer,) = standby.notices._peers
     world.until(lambda: peer.heartbeat_id != -1)
     for number in range(10):

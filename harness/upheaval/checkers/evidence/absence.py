@@ -86,8 +86,8 @@ def _require_folders(run: RunFolder, manifest: Manifest) -> None:
     for member_id in range(manifest.members):
         if not run.member(member_id).path.is_dir():
             raise _missing(f"member-{member_id} is missing: {of_manifest}", member_id)
-    found = (_MEMBER.fullmatch(path.name) for path in run.path.iterdir())
-    others = [int(match[1]) for match in found if match and int(match[1]) >= manifest.members]
+    matches = (_MEMBER.fullmatch(path.name) for path in run.path.iterdir())
+    others = [int(match[1]) for match in matches if match and int(match[1]) >= manifest.members]
     if others:
         raise _missing(f"member-{min(others)} is there: {of_manifest}", min(others))
 
@@ -118,7 +118,7 @@ def _require_trace(facts: TraceFacts, manifest: Manifest) -> None:
 
 
 def _require_no_gap(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts]) -> None:
-    """A member that nothing held up must keep sending or receiving."""
+    """A member must keep sending or receiving, except during faults and stalls."""
     if manifest.system != OWN_SYSTEM or manifest.members < 2:
         return
     faults = list(run.read_faults()) if any(facts.gaps for facts in traces) else []
@@ -153,9 +153,9 @@ def _require_terms(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFac
             detail = f"{facts.name} ends at position {facts.position}: {last}"
             raise _missing(detail, final.member_id, position=final.commit_position)
     if finals:
-        told = {term for facts in traces for term in facts.entered}
+        entered = {term for facts in traces for term in facts.entered}
         for term, base in sorted(_named_terms(run, manifest, min(final.commit_position for final in finals))):
-            if term not in told:
+            if term not in entered:
                 detail = f"no trace tells of term {term}, which recording logs have from position {base}"
                 raise _missing(detail, position=base)
 
@@ -308,13 +308,13 @@ def _require_valid(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFac
 
 def _ordered_snapshots(run: RunFolder, member_id: int) -> dict[int, str]:
     """Positions of the snapshots that commands saw on the member, with the file and line of each."""
-    found = {}
+    snapshots = {}
     for number, control in enumerate(run.read_controls(), 1):
         seen = control.members.get(str(member_id))
         position = seen.get("snapshot_position") if isinstance(seen, dict) else None
         if control.proof.holds and type(position) is int and position > 0:
-            found[position] = f"{run.controls_file.name}:{number}"
-    return found
+            snapshots[position] = f"{run.controls_file.name}:{number}"
+    return snapshots
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,7 +96,7 @@ def _require_record(line: int, control: ControlRecord) -> None:
 def _require_leader(line: int, control: ControlRecord, spans: Sequence[MemberSpans]) -> None:
     """If the traces have leaders, the member that took the command was one."""
     leader = control.leader
-    if leader < 0 or not any(each.led for each in spans):
+    if leader < 0 or not any(member.led for member in spans):
         return
     led = spans[leader].led if leader < len(spans) else ()
     if any(span.begin_ns <= control.end_ns and control.begin_ns - AROUND_NS <= span.end_ns for span in led):
@@ -158,14 +158,14 @@ def _require_entries(
 ) -> None:
     """Each command has its log entry, in order. If all commands are recorded, each entry has its command."""
     left = list(actions)
-    commands = sorted(enumerate(controls, 1), key=lambda each: each[1].begin_ns)
+    commands = sorted(enumerate(controls, 1), key=lambda pair: pair[1].begin_ns)
     for line, control in commands:
         what = _ENTRIES.get(control.what)
         if what is None:
             continue
         positions = _positions(control) if control.what == AdminCommand.SNAPSHOT else None
         entry = next(
-            (each for each in left if each.what == what and (not positions or each.position in positions)), None
+            (action for action in left if action.what == what and (not positions or action.position in positions)), None
         )
         if entry is None and control.what == AdminCommand.SHUTDOWN:
             # Another promise checks that it left a snapshot, and where.

@@ -76,7 +76,7 @@ _OF_A_LIFE: Final = (
 
 
 @dataclass(slots=True)
-class _Told:
+class _Traced:
     """What the trace of one member shows of its writers."""
 
     started: dict[str, set[int]] = field(default_factory=dict)
@@ -93,7 +93,10 @@ def check_binding(run: RunFolder, manifest: Manifest) -> list[Finding]:
     """The first file that does not belong to the run of the others, or that all belong together."""
     try:
         lossy = losses_of(run, manifest).powerless
-        files = sum(_check_member(run, manifest, each, is_lossy=each in lossy) for each in range(manifest.members))
+        files = sum(
+            _check_member(run, manifest, member_id, is_lossy=member_id in lossy)
+            for member_id in range(manifest.members)
+        )
         files += sum(_check_companion(manifest, path) for path in companion_folders(run.path))
         files += _check_cluster_file(run, manifest)
         _check_alike(run, manifest)
@@ -104,29 +107,30 @@ def check_binding(run: RunFolder, manifest: Manifest) -> list[Finding]:
 
 
 def _check_member(run: RunFolder, manifest: Manifest, member_id: int, *, is_lossy: bool) -> int:
-    """The number of files compared. The files of a member that lost some are of different moments and need not
-    agree.
+    """Compare the files of a member. Returns their number.
+
+    If a member lost files, the others are of different moments and need not agree.
     """
     folder = run.member(member_id)
-    told = _trace_of(folder, manifest, member_id) if folder.trace.exists() else None
-    files = int(told is not None) + _check_config(folder, manifest, member_id)
+    traced = _trace_of(folder, manifest, member_id) if folder.trace.exists() else None
+    files = int(traced is not None) + _check_config(folder, manifest, member_id)
     if is_lossy:
         return files
-    files += _check_marks(folder, member_id, told)
+    files += _check_marks(folder, member_id, traced)
     if manifest.system == OWN_SYSTEM:
-        files += _check_node_state(folder, told)
-    # Members restored from a backup of Aeron's lack the terms that this backup did not name.
+        files += _check_node_state(folder, traced)
+    # Aeron's backup need not name every term. Members that are restored from it lack the others.
     names_all = manifest.system == OWN_SYSTEM or read_origin(run.path) is None
     is_at_end = manifest.converge is not None and manifest.converge.reached
     # Aeron records a term, with its leader's session, before it names the term.
-    is_named = manifest.system == OWN_SYSTEM or told is None or not told.is_electing
+    is_named = manifest.system == OWN_SYSTEM or traced is None or not traced.is_electing
     return files + _check_recordings(folder, is_at_end=is_at_end, names_all=names_all, is_named=is_named)
 
 
 def _check_companion(manifest: Manifest, path: Path) -> int:
     folder = MemberFolder(path, _NOBODY, path.name)
-    told = _trace_of(folder, manifest, _NOBODY) if folder.trace.exists() else None
-    files = int(told is not None) + _check_marks(folder, _NOBODY, None) + _check_companion_config(folder, manifest)
+    traced = _trace_of(folder, manifest, _NOBODY) if folder.trace.exists() else None
+    files = int(traced is not None) + _check_marks(folder, _NOBODY, None) + _check_companion_config(folder, manifest)
     is_own = manifest.system == OWN_SYSTEM
     return files + _check_recordings(folder, is_at_end=False, names_all=is_own, is_named=is_own)
 
@@ -160,33 +164,33 @@ def _broken(
 # --- who wrote it ---
 
 
-def _trace_of(folder: MemberFolder, manifest: Manifest, member_id: int) -> _Told:
-    told = _Told()
+def _trace_of(folder: MemberFolder, manifest: Manifest, member_id: int) -> _Traced:
+    traced = _Traced()
     for event in folder.read_trace():
         fields = event.fields
         if fields.get("member", member_id) != member_id:
             raise _broken(folder, folder.trace, f"is of member {fields['member']} in line {event.line}")
         if fields.get("run", manifest.run_id) != manifest.run_id:
             raise _broken(folder, folder.trace, f"is of run {fields['run']} in line {event.line}")
-        _note(told, event)
-    started = set().union(*told.started.values())
-    for pid, line in told.alive.items() if member_id != _NOBODY else ():
+        _note(traced, event)
+    started = set().union(*traced.started.values())
+    for pid, line in traced.alive.items() if member_id != _NOBODY else ():
         if pid not in started:
             raise _broken(folder, folder.trace, f"has process {pid} in line {line}, and no start of it")
-    return told
+    return traced
 
 
-def _note(told: _Told, event: TraceEvent) -> None:
+def _note(traced: _Traced, event: TraceEvent) -> None:
     fields = event.fields
     pid = fields.get("pid")
     if event.event == TraceKind.PROCESS_START and isinstance(pid, int):
-        told.started.setdefault(str(fields.get("component")), set()).add(pid)
+        traced.started.setdefault(str(fields.get("component")), set()).add(pid)
     elif event.event in _OF_A_LIFE and isinstance(pid, int):
-        told.alive.setdefault(pid, event.line)
+        traced.alive.setdefault(pid, event.line)
     candidate, term = fields.get("candidate_term_id"), fields.get("leadership_term_id")
     if event.event == TraceKind.ELECTION_STATE:
-        told.is_electing = fields.get("state") != "CLOSED"
-    told.highest = max(told.highest, *(each for each in (candidate, term) if isinstance(each, int)), -1)
+        traced.is_electing = fields.get("state") != "CLOSED"
+    traced.highest = max(traced.highest, *(number for number in (candidate, term) if isinstance(number, int)), -1)
 
 
 def _check_config(folder: MemberFolder, manifest: Manifest, member_id: int) -> int:
@@ -233,7 +237,7 @@ def _check_alike(run: RunFolder, manifest: Manifest) -> None:
             continue
         shared = {name: fields[name] for name in _OF_CLUSTER if name in fields}
         name, other = first = first or (folder.path.name, shared)
-        different = next((each for each in shared if each in other and shared[each] != other[each]), None)
+        different = next((key for key in shared if key in other and shared[key] != other[key]), None)
         if different is not None:
             detail = f"has {different} {_text(shared[different])}, that of {name} {_text(other[different])}"
             raise _broken(folder, path, detail)
@@ -268,21 +272,21 @@ def _object(path: Path) -> Mapping[str, Json] | None:
 # --- marks and node state ---
 
 
-def _check_marks(folder: MemberFolder, member_id: int, told: _Told | None) -> int:
+def _check_marks(folder: MemberFolder, member_id: int, traced: _Traced | None) -> int:
     marks = sorted(folder.cluster.glob("cluster-mark*.dat"))
     archive_mark = folder.archive / "archive-mark.dat"
     for path in marks:
         mark = _mark(folder, path, mark_file.ClusterMarkHeader)
         if mark is None:
             continue
-        # A service learns its owner when it joins the log. Without a version the owner has not come so far.
+        # A service learns its member when it joins the log. Until then its mark file has no version.
         if mark.version and mark.member_id not in (member_id, _NOBODY):
             raise _broken(folder, path, f"is of member {mark.member_id}")
         is_service = mark.component_type == cmm.ClusterComponentType.CONTAINER
         component = f"service-{mark.service_id}" if is_service else "consensus"
         if mark.version and is_service and path.name != f"cluster-mark-service-{mark.service_id}.dat":
             raise _broken(folder, path, f"is of service {mark.service_id}")
-        _require_started(folder, path, component, mark.pid, told)
+        _require_started(folder, path, component, mark.pid, traced)
     if not archive_mark.exists():
         return len(marks)
     of_archive = _mark(folder, archive_mark, mark_file.ArchiveMarkHeader)
@@ -290,7 +294,7 @@ def _check_marks(folder: MemberFolder, member_id: int, told: _Told | None) -> in
         # Up to 1.46, Aeron writes no id into it.
         if of_archive.version and member_id != _NOBODY and of_archive.archive_id not in (member_id, _NOBODY):
             raise _broken(folder, archive_mark, f"is of archive {of_archive.archive_id}")
-        _require_started(folder, archive_mark, "archive", of_archive.pid, told)
+        _require_started(folder, archive_mark, "archive", of_archive.pid, traced)
     return len(marks) + 1
 
 
@@ -306,26 +310,26 @@ def _mark(folder: MemberFolder, path: Path, kind: type[mark_file.Header]) -> mar
         raise _broken(folder, path, f"is no mark file: {error}") from error
 
 
-def _require_started(folder: MemberFolder, path: Path, component: str, pid: int, told: _Told | None) -> None:
+def _require_started(folder: MemberFolder, path: Path, component: str, pid: int, traced: _Traced | None) -> None:
     """The trace must have the start of the last owner of a mark file."""
-    if told is None:
+    if traced is None:
         return
-    started = told.started.get(component, set()) | told.started.get(_WHOLE_MEMBER, set())
+    started = traced.started.get(component, set()) | traced.started.get(_WHOLE_MEMBER, set())
     if started and pid not in started:
         raise _broken(folder, path, f"is of process {pid}, and the trace has no start of it")
 
 
-def _check_node_state(folder: MemberFolder, told: _Told | None) -> int:
+def _check_node_state(folder: MemberFolder, traced: _Traced | None) -> int:
     """The file must not name a term that the member never saw. Another promise checks that it has the member's
     votes.
     """
     path = folder.cluster / "node-state.dat"
-    if told is None or not path.is_file():
+    if traced is None or not path.is_file():
         return 0
     candidate = candidate_term(path)
     # A member may be killed after it stores a term and before it asks for votes.
-    if candidate is not None and candidate > told.highest + 1:
-        raise _broken(folder, path, f"has candidate term {candidate}, and the trace knows none after {told.highest}")
+    if candidate is not None and candidate > traced.highest + 1:
+        raise _broken(folder, path, f"has candidate term {candidate}, and the trace knows none after {traced.highest}")
     return 1
 
 
@@ -342,7 +346,7 @@ def _check_recordings(folder: MemberFolder, *, is_at_end: bool, names_all: bool,
         recordings = list(catalog_entries(catalog))
     except LogMissing:
         return 0
-    by_id = {each.recording_id: each for each in recordings}
+    by_id = {recording.recording_id: recording for recording in recordings}
     if len(by_id) < len(recordings):
         raise _broken(folder, catalog, "has two recordings of one id")
     terms = sorted((entry for entry in entries if entry.is_term), key=lambda entry: entry.term_id)
@@ -431,8 +435,8 @@ def _check_log(
             continue
         event = _new_term(log, term.term_base)
         if event is None or (event.leadership_term_id, event.term_base_log_position) != (term.term_id, term.term_base):
-            found = "none" if event is None else f"term {event.leadership_term_id} from {event.term_base_log_position}"
-            detail = f"says that term {term.term_id} begins at {term.term_base}, where the log has {found}"
+            actual = "none" if event is None else f"term {event.leadership_term_id} from {event.term_base_log_position}"
+            detail = f"says that term {term.term_id} begins at {term.term_base}, where the log has {actual}"
             raise _broken(folder, path, detail, term.term_base)
         session = event.log_session_id
     last = terms[-1]
@@ -477,8 +481,8 @@ def _check_snapshots(
 
 
 def _check(evidence: Evidence) -> list[Finding]:
-    found = check_binding(evidence.run, evidence.manifest)
-    if found[0].verdict is Verdict.VALID:
+    findings = check_binding(evidence.run, evidence.manifest)
+    if findings[0].verdict is Verdict.VALID:
         try:
             is_scenario = evidence.run.scenario_file.exists()
             if SCENARIO_NAME in evidence.manifest.written:
@@ -489,7 +493,7 @@ def _check(evidence: Evidence) -> list[Finding]:
                 require_sessions(evidence.operations, evidence.session_ends, opened, evidence.traces)
         except Broken as broken:
             return [broken.finding(Promise.EVIDENCE_BOUND)]
-    return found
+    return findings
 
 
 BINDING: Final = Checker(

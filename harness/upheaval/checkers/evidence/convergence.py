@@ -155,9 +155,9 @@ def _shown(evidence: Evidence) -> Shown:
     replaced = losses_of(evidence.run, manifest).replaced
     traces = [facts for facts in evidence.traces if facts.is_there and facts.member_id not in replaced]
     # A lone member sends its positions to no one, and a member of Aeron traces none.
-    tells = manifest.members > 1 and manifest.system == OWN_SYSTEM and positions.is_whole
+    has_positions = manifest.members > 1 and manifest.system == OWN_SYSTEM and positions.is_whole
     then = None
-    if tells and not positions.replaced and not positions.is_lossy:
+    if has_positions and not positions.replaced and not positions.is_lossy:
         then = -1 if positions.committed_in_run is None else positions.committed_in_run.position
     return Shown(_placed_from(evidence, completed_ns(manifest)), evidence.faults, traces, then)
 

@@ -135,8 +135,8 @@ def _may_be_uncommitted(end: SessionEnd, opened: Iterable[SessionFacts], traces:
     term. Each session request takes an id, so time bounds how much higher. A later leader does not know the session, so
     its client followed none.
 
-    Traces of members of Aeron do not have who led: there, a session of a later term in the log shows that it was
-    deposed, and requests that arrive at once are all that is allowed.
+    Members of Aeron do not trace who led. There a session of a later term in the log shows that the leader was deposed,
+    and the id may be higher only by the number of requests that arrive at once.
     """
     term = end.leadership_term_id
     opened = list(opened)

@@ -265,7 +265,7 @@ class LogEvents:
 
     def add_strange(self, position: int, template_id: int, name: str | None) -> None:
         """Take an entry that does not belong in a log."""
-        if not any((each.name is None) == (name is None) for each in self.strange):
+        if not any((entry.name is None) == (name is None) for entry in self.strange):
             self.strange.append(StrangeEntry(position, template_id, name))
 
     def session(self, session_id: int) -> SessionFacts:

@@ -189,7 +189,7 @@ class _Judge:
     def _is_silenced(self, fault: FaultRecord, member_id: int, since_ns: int) -> bool:
         """Whether another fault, a stall or the end of the process explains the silence."""
         facts = self._evidence.traces[member_id]
-        others = (each for each in self._evidence.faults if each is not fault and member_id in each.members)
+        others = (other for other in self._evidence.faults if other is not fault and member_id in other.members)
         spans = [(other.inject_begin_ns, other.heal_end_ns) for other in others]
         spans += [(control.begin_ns, control.end_ns) for control in self._evidence.controls]
         is_over = any(life.status is not None and life.last_ns == since_ns for life in facts.lives)
@@ -238,11 +238,11 @@ class _Judge:
 
     def _is_started_otherwise(self, fault: FaultRecord, life: ProcessLife) -> bool:
         """Whether a command, or the injection or heal of another fault, started the process."""
-        others = [each for each in self._evidence.faults if each is not fault and life.member_id in each.members]
+        others = [other for other in self._evidence.faults if other is not fault and life.member_id in other.members]
         healed = [
             (other.heal_begin_ns or other.inject_begin_ns, other.heal_end_ns or other.inject_end_ns) for other in others
         ]
-        healed += [(each.inject_begin_ns, each.inject_end_ns) for each in others if each.what in _START_AT_ONCE]
+        healed += [(other.inject_begin_ns, other.inject_end_ns) for other in others if other.what in _START_AT_ONCE]
         commands = [(control.begin_ns, control.end_ns) for control in self._evidence.controls]
         return any(begin_ns <= life.begin_ns <= end_ns + AROUND_NS for begin_ns, end_ns in [*healed, *commands])
 
@@ -270,7 +270,7 @@ class _Judge:
         """Whether it ran: a paused process reads earlier messages only when it resumes."""
         stood = [stall for stall in self._evidence.traces[member_id].stalls if stall[0] <= end_ns]
         paused = (fault for fault in self._evidence.faults if fault.what == MemberFaultKind.PAUSE)
-        spans = [(each.inject_begin_ns, each.heal_end_ns) for each in paused if member_id in each.members]
+        spans = [(fault.inject_begin_ns, fault.heal_end_ns) for fault in paused if member_id in fault.members]
         return not any(
             one_ns <= begin_ns and (other_ns is None or other_ns >= begin_ns - AROUND_NS)
             for one_ns, other_ns in [*stood, *spans]
@@ -279,7 +279,7 @@ class _Judge:
     @cached_property
     def _received(self) -> Sequence[tuple[Sequence[int], Sequence[int], Sequence[int]]]:
         """For each member, when it received messages of which member, and the trace lines."""
-        found = []
+        received = []
         for member_id in range(self._manifest.members):
             rows = [
                 (event.ns, sender, event.line)
@@ -287,8 +287,8 @@ class _Judge:
                 if event.event == TraceKind.RECEIVE and (sender := _sender(event)) is not None
             ]
             columns = [list(column) for column in zip(*rows, strict=True)] or [[], [], []]
-            found.append((columns[0], columns[1], columns[2]))
-        return found
+            received.append((columns[0], columns[1], columns[2]))
+        return received
 
     @cached_property
     def _all_events(self) -> Sequence[Sequence[TraceEvent]]:

@@ -26,16 +26,16 @@ def faults_proved(faults: Iterable[FaultRecord], manifest: Manifest) -> Finding:
     has_converged = manifest.converge is not None and manifest.converge.reached
     for fault in faults:
         undone.subtract((fault.name,))
-        said = f"{fault.what} of {fault.where}: {fault.evidence}"
+        text = f"{fault.what} of {fault.where}: {fault.evidence}"
         if fault.was_unseen:
-            shown.append(said)
+            shown.append(text)
             continue
         if not fault.is_proved:
-            return Finding(Promise.FAULTS_PROVED, Verdict.UNKNOWN, said, members=fault.members)
+            return Finding(Promise.FAULTS_PROVED, Verdict.UNKNOWN, text, members=fault.members)
         if fault.heal_end_ns is None and not has_converged:
-            said = f"{fault.what} of {fault.where} was not healed"
-            return Finding(Promise.FAULTS_PROVED, Verdict.UNKNOWN, said, members=fault.members)
-        shown.append(said)
+            text = f"{fault.what} of {fault.where} was not healed"
+            return Finding(Promise.FAULTS_PROVED, Verdict.UNKNOWN, text, members=fault.members)
+        shown.append(text)
     if missing := +undone:
         names = ", ".join(map(repr, sorted(missing)))
         return Finding(Promise.FAULTS_PROVED, Verdict.UNKNOWN, f"planned and not done: fault {names}")

@@ -35,7 +35,7 @@ def final_positions(
         for final in finals:
             _require_nothing_later(final, traced, completed_ns(manifest), acknowledged)
         if finals:
-            _require_told(finals, traced, manifest.members)
+            _require_traced(finals, traced, manifest.members)
             _require_no_more_traffic(bounds, past_commit)
     except Broken as broken:
         return broken.finding(Promise.FINAL_POSITIONS)
@@ -79,35 +79,35 @@ def _require_nothing_later(
 ) -> None:
     """Nothing past a final position may be committed, acknowledged or recorded before that was read."""
     who = (final.member_id,)
-    told = traced.committed_in_run
-    if told is not None and told.position > final.commit_position:
-        detail = f"{_commit_of(final)}, but position {told.position} was committed by then ({told})"
-        raise Broken(Verdict.UNKNOWN, detail, members=who, position=told.position)
+    reported = traced.committed_in_run
+    if reported is not None and reported.position > final.commit_position:
+        detail = f"{_commit_of(final)}, but position {reported.position} was committed by then ({reported})"
+        raise Broken(Verdict.UNKNOWN, detail, members=who, position=reported.position)
     place = -1 if acknowledged is None or acknowledged.position is None else acknowledged.position
     if acknowledged is not None and place > final.commit_position:
         detail = f"{_commit_of(final)}, but {acknowledged} was acknowledged at position {place}"
         raise Broken(Verdict.UNKNOWN, detail, members=who, position=place, operation=acknowledged.id)
-    for told in traced.appended:
-        if told.member_id == final.member_id and told.ns < end_ns and told.position > final.append_position:
+    for reported in traced.appended:
+        if reported.member_id == final.member_id and reported.ns < end_ns and reported.position > final.append_position:
             detail = (
                 f"the manifest has append position {final.append_position} of member {final.member_id}, which had "
-                f"recorded up to position {told.position} by then ({told})"
+                f"recorded up to position {reported.position} by then ({reported})"
             )
-            raise Broken(Verdict.UNKNOWN, detail, members=who, position=told.position)
+            raise Broken(Verdict.UNKNOWN, detail, members=who, position=reported.position)
 
 
 def _require_recorded(traced: TracedPositions, ends: Mapping[int, int], bounds: LogBounds) -> None:
     """The recordings must reach the append positions that members reported, and a quorum of them the commit
     position.
     """
-    for told in traced.appended:
-        end = ends.get(told.member_id, told.position)
-        if end < told.position:
+    for reported in traced.appended:
+        end = ends.get(reported.member_id, reported.position)
+        if end < reported.position:
             detail = (
-                f"the recording of member {told.member_id} ends at position {end}, it had recorded up to position "
-                f"{told.position} ({told})"
+                f"the recording of member {reported.member_id} ends at position {end}, it had recorded up to position "
+                f"{reported.position} ({reported})"
             )
-            raise Broken(Verdict.INVALID, detail, members=(told.member_id,), position=end)
+            raise Broken(Verdict.INVALID, detail, members=(reported.member_id,), position=end)
     committed, recorded = traced.committed, bounds.recorded
     if committed is not None and recorded is not None and recorded < committed.position:
         short = tuple(sorted(member_id for member_id, end in ends.items() if end < committed.position))
@@ -118,7 +118,7 @@ def _require_recorded(traced: TracedPositions, ends: Mapping[int, int], bounds: 
         raise Broken(Verdict.INVALID, detail, members=short, position=recorded)
 
 
-def _require_told(finals: Sequence[FinalPosition], traced: TracedPositions, members: int) -> None:
+def _require_traced(finals: Sequence[FinalPosition], traced: TracedPositions, members: int) -> None:
     """Evidence other than the manifest must show the commit position."""
     if members > 1 and traced.is_whole:
         furthest = -1 if traced.committed is None else traced.committed.position

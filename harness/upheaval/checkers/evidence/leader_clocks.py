@@ -89,7 +89,7 @@ def clocks_by_term(clocks: Iterable[LeaderClock]) -> dict[int, LeaderClock]:
     led: dict[int, list[LeaderClock]] = {}
     for clock in clocks:
         led.setdefault(clock.leadership_term_id, []).append(clock)
-    return {term: found[0] for term, found in sorted(led.items()) if len(found) == 1}
+    return {term: claims[0] for term, claims in sorted(led.items()) if len(claims) == 1}
 
 
 class _Reading:

@@ -60,7 +60,7 @@ def _frame_at_difference(segment: Segment, others: _Pieces, start: int, end: int
 
 
 def log_digest(log: RecordedLog, start: int, limit: int = sys.maxsize) -> str:
-    """The SHA-256 of a log between two positions. Without a limit, the log knows its end afterwards."""
+    """The SHA-256 of a log between two positions. Without a limit, this finds the end of the log."""
     whole = hashlib.sha256()
     pieces = _Pieces(log)
     position = start

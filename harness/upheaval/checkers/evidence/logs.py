@@ -201,12 +201,12 @@ def _compare(readings: list[_Reading], limit: int | None) -> Difference | None:
                 pending.remove(reading)
             else:
                 segments.append((reading, segment))
-        said: dict[tuple[int, bytes], list[TermEntry]] = {}
+        terms: dict[tuple[int, bytes], list[TermEntry]] = {}
         for reading, segment in segments:
             same = segment.base, segment.data
-            if same not in said:
-                said[same] = list(_terms(segment))
-            reading.terms += said[same]
+            if same not in terms:
+                terms[same] = list(_terms(segment))
+            reading.terms += terms[same]
         for reading, segment in segments[1:]:
             if difference is None:
                 difference = _difference(segments[0], (reading, segment), limit)
@@ -256,7 +256,7 @@ def _difference(
     for offset in a.offsets:
         frame = slice(offset, frame_end(a, offset))
         if a.data[frame] != b.data[frame]:
-            one, other = (Shown(frame_at(each, offset), frame_facts(each, offset)) for each in (a, b))
+            one, other = (Shown(frame_at(segment, offset), frame_facts(segment, offset)) for segment in (a, b))
             return differing_frames(members, a.base + offset, one, other)
     return Difference(members, a.base + end, f"differ after position {a.base + end}")
 
@@ -271,7 +271,7 @@ class Shown:
 
 def differing_frames(members: tuple[int, int], position: int, one: Shown, other: Shown) -> Difference:
     """The difference of two members' frames at a position."""
-    operation = next((each.frame.id for each in (one, other) if isinstance(each.frame, LogEntry)), None)
+    operation = next((shown.frame.id for shown in (one, other) if isinstance(shown.frame, LogEntry)), None)
     texts = described(one.frame), described(other.frame)
     what = f"{texts[0]} against {texts[1]}"
     if texts[0] == texts[1]:
@@ -328,8 +328,8 @@ def message_facts(message: bytes) -> dict[str, Json]:
     if decoded is None:
         return {}
     shown = {name: getattr(decoded, name) for name in decoded.__match_args__}
-    told: dict[str, Json] = json.loads(json.dumps(shown, default=_shown))
-    return told
+    fields: dict[str, Json] = json.loads(json.dumps(shown, default=_shown))
+    return fields
 
 
 def _shown(value: object) -> str:
@@ -340,14 +340,14 @@ def frame_at(segment: Segment, offset: int) -> Frame:
     """The entry or call whose frame begins at an offset, or a description of what is there."""
     if offset not in segment.offsets:
         return NO_FRAME
-    found = WitnessLog()
+    witness = WitnessLog()
     tail = Segment(segment.base, segment.data, [offset], segment.end)
     try:
-        entries = list(read_entries(tail, found))
+        entries = list(read_entries(tail, witness))
     except LogMissing:
         return "a broken frame"
-    said: list[Frame] = [*entries, *found.calls, *found.terms]
-    return said[0] if said else OTHER_FRAME
+    frames: list[Frame] = [*entries, *witness.calls, *witness.terms]
+    return frames[0] if frames else OTHER_FRAME
 
 
 def entry_at(segment: Segment, offset: int) -> str:

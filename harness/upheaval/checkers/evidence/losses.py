@@ -28,6 +28,8 @@ class Losses:
 
 def losses_of(run: RunFolder, manifest: Manifest) -> Losses:
     """From the folders of the members and the faults of the run."""
-    replaced = frozenset(each for each in range(manifest.members) if any(run.member(each).path.glob(_REPLACED)))
+    replaced = frozenset(
+        member_id for member_id in range(manifest.members) if any(run.member(member_id).path.glob(_REPLACED))
+    )
     faults = [] if manifest.sync_level > 0 else [fault for fault in run.read_faults() if fault.what in _CUTS_POWER]
     return Losses(replaced, frozenset(member_id for fault in faults for member_id in fault.members))

@@ -11,7 +11,7 @@ _FOOTER: Final = 304
 
 
 def candidate_term(path: Path) -> int | None:
-    """The last term for which the member stood or voted; None if the file does not have it. Raises `OSError`."""
+    """The last term in which the member was a candidate or voted; None if it is missing. Raises `OSError`."""
     content = path.read_bytes()
     offset = _FIRST_RECORD
     while offset + _RECORD_HEADER.size <= len(content):

@@ -19,7 +19,7 @@ _APPENDED: Final = "AppendPosition"
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class TracedPosition:
     """A log position in a member's trace, with the time of the first line that has it."""
 
     member_id: int
@@ -37,11 +37,11 @@ class TracedPositions:
 
     is_whole: bool = False
     """Every member has a trace."""
-    committed: Told | None = None
+    committed: TracedPosition | None = None
     """The furthest position that a leader announced as committed."""
-    committed_in_run: Told | None = None
+    committed_in_run: TracedPosition | None = None
     """The furthest one announced before the last look at the members in the converge phase."""
-    appended: tuple[Told, ...] = ()
+    appended: tuple[TracedPosition, ...] = ()
     """The append position that each member reported in the last term, without replaced members."""
     replaced: tuple[int, ...] = ()
     """Members that moved to another host, without the recordings of the old one."""
@@ -68,33 +68,33 @@ def traced_positions(run: RunFolder, manifest: Manifest) -> TracedPositions:
     members = range(manifest.members)
     folders = [run.member(member_id) for member_id in members]
     end_ns = completed_ns(manifest)
-    committed: Told | None = None
-    in_run: Told | None = None
-    appended: dict[int, tuple[int, Told]] = {}
+    committed: TracedPosition | None = None
+    in_run: TracedPosition | None = None
+    appended: dict[int, tuple[int, TracedPosition]] = {}
     last_term = -1
-    for told in _applied(run, manifest):
-        committed = _further(told, committed)
-        if told.ns < end_ns:
-            in_run = _further(told, in_run)
+    for reported in _applied(run, manifest):
+        committed = _further(reported, committed)
+        if reported.ns < end_ns:
+            in_run = _further(reported, in_run)
     for member_id, event in _messages(run, members):
         position, term = _position_of(event), event.fields.get("leadership_term_id")
         if position is None or type(term) is not int:
             continue
         last_term = max(last_term, term)
-        told = Told(member_id, event.line, event.ns, position)
+        reported = TracedPosition(member_id, event.line, event.ns, position)
         if event.fields["message"] == _APPENDED:
             before = appended.get(member_id)
             if event.event == TraceKind.SEND and (before is None or (term, position) > (before[0], before[1].position)):
-                appended[member_id] = term, told
+                appended[member_id] = term, reported
             continue
-        committed = _further(told, committed)
+        committed = _further(reported, committed)
         if event.ns < end_ns:
-            in_run = _further(told, in_run)
+            in_run = _further(reported, in_run)
     losses = losses_of(run, manifest)
     replaced = tuple(sorted(losses.replaced))
     # A member may have had to truncate what it recorded in an earlier term.
-    said = (told for term, told in appended.values() if term == last_term)
-    lasting = tuple(told for told in said if told.member_id not in replaced)
+    of_last_term = (reported for term, reported in appended.values() if term == last_term)
+    lasting = tuple(reported for reported in of_last_term if reported.member_id not in replaced)
     return TracedPositions(
         is_whole=all(folder.trace.exists() for folder in folders),
         committed=committed,
@@ -105,12 +105,12 @@ def traced_positions(run: RunFolder, manifest: Manifest) -> TracedPositions:
     )
 
 
-def _further(told: Told, known: Told | None) -> Told:
-    return told if known is None or told.position > known.position else known
+def _further(reported: TracedPosition, known: TracedPosition | None) -> TracedPosition:
+    return reported if known is None or reported.position > known.position else known
 
 
-def _applied(run: RunFolder, manifest: Manifest) -> Iterator[Told]:
-    """What services had applied when they ended was committed. Traces without messages show nothing more."""
+def _applied(run: RunFolder, manifest: Manifest) -> Iterator[TracedPosition]:
+    """Yield what services had applied when they ended: that was committed. For traces without messages."""
     if manifest.system == OWN_SYSTEM:
         return
     for member_id in range(manifest.members):
@@ -118,7 +118,7 @@ def _applied(run: RunFolder, manifest: Manifest) -> Iterator[Told]:
         for event in folder.read_trace() if folder.trace.exists() else ():
             position = event.fields.get("log_position")
             if event.event == TraceKind.SERVICE_TERMINATE and type(position) is int:
-                yield Told(member_id, event.line, event.ns, position)
+                yield TracedPosition(member_id, event.line, event.ns, position)
 
 
 def _messages(run: RunFolder, members: Sequence[int]) -> Iterator[tuple[int, TraceEvent]]:
@@ -173,8 +173,8 @@ def bounds_of(
     if traced is None or traced.is_lossy:
         return UNBOUNDED
     recorded = _quorum_end(ends, members, traced.replaced)
-    told = -1 if traced.committed is None else traced.committed.position
-    limit = max([told, *(final.commit_position for final in finals)])
+    committed = -1 if traced.committed is None else traced.committed.position
+    limit = max([committed, *(final.commit_position for final in finals)])
     if finals and members > 1:
         return LogBounds(limit, recorded)
     return LogBounds(None if recorded is None else max(recorded, limit), recorded)

@@ -55,15 +55,15 @@ class MemberEvent:
 
     def invalid(
         self, detail: str, *others: int, position: int | None = None, signature: Signature | None = None
-    ) -> "NotTold":
+    ) -> "BrokenIfWhole":
         """The finding that this event breaks a rule. `others` are further members that it concerns."""
         members = tuple(dict.fromkeys((self.member_id, *others)))
         text = f"{detail} ({self.place})"
-        return NotTold(Verdict.INVALID, text, members=members, position=position, signature=signature)
+        return BrokenIfWhole(Verdict.INVALID, text, members=members, position=position, signature=signature)
 
 
-class NotTold(Broken):
-    """Breaks a rule, unless the trace lost a line."""
+class BrokenIfWhole(Broken):
+    """A broken rule. It proves nothing if the trace lost a line."""
 
 
 class Rules(Protocol):
@@ -79,7 +79,7 @@ class Rules(Protocol):
         sender.
         """
 
-    def said(self) -> str:
+    def summary(self) -> str:
         """The evidence for the promise if no event broke it."""
 
 

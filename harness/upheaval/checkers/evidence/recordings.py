@@ -41,7 +41,7 @@ _CATALOG_HEADER_LENGTH: Final = 32
 _DESCRIPTOR_HEADER: Final = struct.Struct("<iii")
 _DESCRIPTOR_HEADER_LENGTH: Final = 32
 _DESCRIPTOR: Final = struct.Struct("<qqqqqqqiiiiii")
-_SAID: Final = (2, 5, 6, 7, 8, 9, 11, 12)
+_OFFSETS: Final = (2, 5, 6, 7, 8, 9, 11, 12)
 """Offsets of the fields of a `CatalogEntry` in a descriptor."""
 _DESCRIPTOR_VALID: Final = 1
 _CASTAGNOLI: Final = 0x82F63B78
@@ -98,12 +98,12 @@ class RecordedLog:
         first = self._segment_path(self._first_base)
         if not first.exists():
             what = "log" if recording_id is None else f"recording {recording_id}"
-            said = (
+            where = (
                 f" ({catalog.name} says that it starts at position {self.start_position})"
                 if self.start_position
                 else ""
             )
-            raise LogMissing(f"{folder.name} has no {what}: {first.name} is missing in its archive{said}")
+            raise LogMissing(f"{folder.name} has no {what}: {first.name} is missing in its archive{where}")
 
     def segments(self) -> Iterator[Segment]:
         """The segments from the start of the log."""
@@ -118,9 +118,9 @@ class RecordedLog:
             path = self._segment_path(base)
 
     def message_at(self, position: int) -> bytes | None:
-        """The whole message whose frame begins there or after padding there; None if there is none.
+        """The message that begins at a position, or after padding there; None if there is none.
 
-        For a message of one frame, at a position where a frame begins or the log ends.
+        The message must have one frame. At the position a frame must begin, or the log end.
         """
         while (header := self._header_at(position)) is not None:
             length, kind = header
@@ -258,7 +258,7 @@ class RecordedLog:
 
 
 def _has_frames_of(segment: Segment, data: bytearray) -> bool:
-    """Whether the content of a segment file has these frames and no other. Overwrites session ids where it has."""
+    """Whether a segment file has these frames and no other. Zeroes words of `data`, so if not, read it again."""
     words = memoryview(data)[: len(data) & ~31].cast("i")
     end = segment.end >> 2
     if end > len(words) or (end < len(words) and words[end] > 0):
@@ -301,8 +301,8 @@ def header_fault(position: int, terms: LogTerms, words: Sequence[int]) -> str:
         return f"{no_frame}: its version is {kind & 0xFF} and its type {kind >> 16}"
     wanted_offset = position % terms.term_length
     wanted_id = (terms.initial_term_id + position // terms.term_length + 0x80000000 & 0xFFFFFFFF) - 0x80000000
-    said = (("term offset", term_offset, wanted_offset), ("term id", term_id, wanted_id))
-    wrong = ", ".join(f"its {name} is {found} and not {wanted}" for name, found, wanted in said if found != wanted)
+    fields = (("term offset", term_offset, wanted_offset), ("term id", term_id, wanted_id))
+    wrong = ", ".join(f"its {name} is {actual} and not {wanted}" for name, actual, wanted in fields if actual != wanted)
     return (
         f"{no_frame}: {wrong} (by initial term id {terms.initial_term_id} "
         f"and term length {terms.term_length} in {CATALOG_NAME})"
@@ -432,7 +432,7 @@ class SnapshotRecord:
 
 def snapshot_records(path: Path) -> list[SnapshotRecord]:
     """All snapshots in the order of the file; none if it cannot be read."""
-    found = []
+    records = []
     with contextlib.suppress(LogMissing):
         for record in _records(path):
             recording_id, term, base, position, timestamp, service_id, kind = _RECORDING_LOG_ENTRY.unpack_from(record)
@@ -440,12 +440,12 @@ def snapshot_records(path: Path) -> list[SnapshotRecord]:
             if kind & _ENTRY_KIND not in kinds or position <= 0:
                 continue
             is_of_standby = kind & _ENTRY_KIND == _ENTRY_STANDBY_SNAPSHOT
-            found.append(
+            records.append(
                 SnapshotRecord(
                     recording_id, term, base, position, timestamp, service_id, is_of_standby, is_valid=kind in kinds
                 )
             )
-    return found
+    return records
 
 
 def snapshot_entries(path: Path) -> list[tuple[int, int, int]]:
@@ -546,7 +546,9 @@ def catalog_entries(path: Path) -> Iterator[CatalogEntry]:
             continue
         fields = _DESCRIPTOR.unpack_from(content, begin)
         is_intact = checksum == 0 or _is_checksum(checksum & 0xFFFFFFFF, bytes(content[begin:offset]))
-        recording_id, start, stop, initial_term_id, segment, term, session, stream = (fields[each] for each in _SAID)
+        recording_id, start, stop, initial_term_id, segment, term, session, stream = (
+            fields[index] for index in _OFFSETS
+        )
         yield CatalogEntry(recording_id, start, stop, initial_term_id, segment, term, session, stream, is_intact)
 
 

@@ -96,7 +96,7 @@ class Evidence:
 
     @cached_property
     def strays(self) -> Sequence[Stray]:
-        """The answers that no operation of their client waited for."""
+        """The answers for which no operation of the client waited."""
         return list(self.run.read_strays())
 
     @cached_property

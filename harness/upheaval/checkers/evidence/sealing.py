@@ -58,8 +58,8 @@ def _require_none(names: Set[str], verdict: Verdict, what: str) -> None:
 
 
 def _members(names: Set[str]) -> tuple[int, ...]:
-    found = (_MEMBER.match(name) for name in names)
-    return tuple(sorted({int(match[1]) for match in found if match}))
+    matches = (_MEMBER.match(name) for name in names)
+    return tuple(sorted({int(match[1]) for match in matches if match}))
 
 
 SEALING: Final = Checker(

@@ -34,7 +34,7 @@ def longest_client_stall(run: RunFolder) -> Stall | None:
     """The longest stall of all processes of clients; None without any."""
     stalls = enumerate(run.read_client_stalls(), 1)
     name = run.client_stalls_file.name
-    return _longest(Stall((each.end_ns - each.begin_ns) // MS, f"{name}:{line}") for line, each in stalls)
+    return _longest(Stall((stall.end_ns - stall.begin_ns) // MS, f"{name}:{line}") for line, stall in stalls)
 
 
 def longer(one: Stall | None, other: Stall | None) -> Stall | None:

@@ -92,7 +92,7 @@ class TermReader:
     def __init__(self) -> None:
         self.terms: dict[int, TermFacts] = {}
         self.has_caught_up = False
-        """Whether the member reported anything of a log that it caught up with, under whatever term."""
+        """Whether the member ever reported a position during catch-up."""
         self._led: TermFacts | None = None
 
     def add(self, member_id: int, event: TraceEvent) -> None:

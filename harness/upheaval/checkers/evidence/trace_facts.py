@@ -43,7 +43,7 @@ class ProcessLife:
     booted_ms: int | None = None
     """The wall-clock time at which its monotonic clock was 0; None if its last line has no wall clock."""
     pid: int = -1
-    is_told_to_end: bool = False
+    is_ending: bool = False
     """Whether its cluster was ending, or its member was ending in order."""
     cluster_end_ns: int | None = None
     """When its consensus module began to end with the cluster."""
@@ -206,7 +206,7 @@ def _add_to_life(life: ProcessLife, event: TraceEvent) -> None:
     elif event.event == TraceKind.ELECTION_STATE:
         life.has_started = True
     elif event.event in _ENDS_WITH_CLUSTER or event.fields.get("new") == _TERMINATING:
-        life.is_told_to_end = True
+        life.is_ending = True
         if event.event in (TraceKind.CLUSTER_END, TraceKind.MODULE_STATE) and life.cluster_end_ns is None:
             life.cluster_end_ns = event.ns
 
@@ -248,13 +248,13 @@ class _RaisedTold:
         service_id, position, count = (_whole(fields.get(name)) for name in ("service_id", "log_position", "count"))
         kind = error.partition(":")[0]
         key = (fields.get("component"), fields.get("pid"), service_id, callback, kind, where)
-        found = self.facts.raised
+        raised = self.facts.raised
         if key in self.seen and not traceback:
             index = self.seen[key]
-            found[index] = replace(found[index], count=max(count, found[index].count))
+            raised[index] = replace(raised[index], count=max(count, raised[index].count))
         else:
-            self.seen[key] = len(found)
-            found.append(RaisedException(event.line, service_id, callback, error, where, position, count, traceback))
+            self.seen[key] = len(raised)
+            raised.append(RaisedException(event.line, service_id, callback, error, where, position, count, traceback))
 
 
 def _whole(value: object) -> int:

@@ -39,7 +39,7 @@ def attributed(calls: Sequence[Operation], strays: Iterable[Stray]) -> Attributi
     extra = _more_than_asked(calls, (stray for stray in strays if stray.text is not None and stray.session in asking))
     if not extra:
         return Attribution(calls)
-    session, count = min(extra.items(), key=lambda each: (-each[1], each[0]))
+    session, count = min(extra.items(), key=lambda pair: (-pair[1], pair[0]))
     doubt = (
         f"session {session} heard {count} messages more than it asked for, so which of them answer its calls is "
         f"unknown; {len(doubtful)} calls without `accepts` do not count as acknowledged: {ADVICE}"

@@ -158,8 +158,8 @@ def _again_and_skipped(
         if gap is not None and invoked[gap] < invoked_ns:
             around = lasts[before[session]]
             if entries.terms[around] == entries.terms[index]:
-                found = entries.positions[index], invoked[gap], gap, around, index
-                skipped = found if skipped is None or found[:2] < skipped[:2] else skipped
+                candidate = entries.positions[index], invoked[gap], gap, around, index
+                skipped = candidate if skipped is None or candidate[:2] < skipped[:2] else skipped
         before[session] = row
     return (
         None if again is None else (history.at(again[1]), history.at(again[0])),

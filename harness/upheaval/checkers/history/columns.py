@@ -90,14 +90,14 @@ class EntryBlock:
     def of(cls, entries: Sequence[LogEntry]) -> Self:
         """The columns of entries in memory."""
         return cls(
-            [each.position for each in entries],
-            [each.id for each in entries],
-            [each.f for each in entries],
-            [each.key for each in entries],
-            [each.value for each in entries],
-            [each.timestamp for each in entries],
-            [each.session for each in entries],
-            [each.term for each in entries],
+            [entry.position for entry in entries],
+            [entry.id for entry in entries],
+            [entry.f for entry in entries],
+            [entry.key for entry in entries],
+            [entry.value for entry in entries],
+            [entry.timestamp for entry in entries],
+            [entry.session for entry in entries],
+            [entry.term for entry in entries],
         )
 
     def __len__(self) -> int:
@@ -265,7 +265,7 @@ class _File:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._marks = array("q")
-        """Where each `_LINES_OF_A_MARK`-th line begins; found when it is needed first."""
+        """Where each `_LINES_OF_A_MARK`-th line begins; empty until first use."""
         self._lines: tuple[int, list[bytes]] = -1, []
         """The lines from a mark on that were read last."""
 

@@ -176,7 +176,7 @@ def _of_events(values: Iterable[tuple[int, Json]], model: SequentialModel, *, is
         event = _event(line, form, model, reading, is_json=is_json)
         if event is not None:
             events.append(event)
-    times = [each.time for each in events]
+    times = [event.time for event in events]
     # The order of the events counts. Times are used only if each is later than the one before.
     has_times = all(a is not None and b is not None and a < b for a, b in pairwise(times)) and times[:1] != [None]
     operations = _Pairing(events, model, has_times, reading).operations()
@@ -189,7 +189,7 @@ def _event(line: int, form: Json, model: SequentialModel, reading: Reading, *, i
     """Parse an event. None if it is skipped."""
     colon = "" if is_json else ":"
     if not isinstance(form, dict):
-        wanted = ", ".join(f"{colon}{each}" for each in ("process", "type", "f"))
+        wanted = ", ".join(f"{colon}{name}" for name in ("process", "type", "f"))
         raise _Refused(line, f"expected {'an object' if is_json else 'a map'} of {wanted} and {colon}value")
     given = {str(name).removeprefix(colon): value for name, value in form.items() if is_json or type(name) is Word}
 
@@ -209,7 +209,7 @@ def _event(line: int, form: Json, model: SequentialModel, reading: Reading, *, i
         raise _Refused(line, f"expected {wanted}, got {shown('type')}")
     function = model.names.get(_name(given.get("f")))
     if function is None:
-        known = ", ".join(f"{colon}{each}" for each in model.names)
+        known = ", ".join(f"{colon}{name}" for name in model.names)
         raise _Refused(line, f"unknown operation {shown('f')} of the model {model.name}: expected one of {known}")
     time = given.get("time")
     return _Event(
@@ -310,11 +310,11 @@ def _is_keyed(events: list[_Event]) -> bool:
     """
     invoked = [event for event in events if event.kind == _INVOKE]
     return bool(invoked) and all(
-        each.key is None
-        and type(each.value) is list
-        and len(each.value) == 2
-        and (each.function is not Function.CAS or isinstance(each.value[1], list))
-        for each in invoked
+        event.key is None
+        and type(event.value) is list
+        and len(event.value) == 2
+        and (event.function is not Function.CAS or isinstance(event.value[1], list))
+        for event in invoked
     )
 
 

@@ -82,7 +82,7 @@ def _worse(findings: Iterable[Finding]) -> Finding:
         if first.verdict is other.verdict:
             first = replace(first, detail=f"{first.detail}; {other.detail}")
         else:
-            first = max(first, other, key=lambda each: each.verdict)
+            first = max(first, other, key=lambda finding: finding.verdict)
     return first
 
 

@@ -77,11 +77,11 @@ class IllegalPrefix:
             "shortest": self.is_shortest,
             "operations": [
                 {
-                    **json.loads(each.operation.to_json()),
-                    "possible": list(each.possible),
-                    "all_possible_known": each.are_all_known,
+                    **json.loads(shown.operation.to_json()),
+                    "possible": list(shown.possible),
+                    "all_possible_known": shown.are_all_known,
                 }
-                for each in self.shown
+                for shown in self.shown
             ],
         }
 
@@ -93,9 +93,9 @@ def illegal_prefix(searched: KeySearch, model: SequentialModel, limit: int) -> I
     last = shortest.answers[shortest.illegal - 1]
     around = _around(last, shortest.prefix)
     possible = _Possible(shortest.search, shortest.is_exhausted, shortest.budget)
-    asked = [each for each in around if each.outcome is Outcome.OK and model.has_result(each.f)]
+    asked = [operation for operation in around if operation.outcome is Outcome.OK and model.has_result(operation.f)]
     results = possible.results(sorted(asked, key=completion_of, reverse=True))
-    shown = tuple(Shown(each, *results.get(each.id, ((), True))) for each in around)
+    shown = tuple(Shown(operation, *results.get(operation.id, ((), True))) for operation in around)
     total = len(searched.operations)
     return IllegalPrefix(searched.key, last, len(shortest.prefix), total, shortest.is_shortest, shown)
 
@@ -172,15 +172,15 @@ class _Possible:
         self._is_exhausted = is_exhausted
         self._budget = budget
         self._dead: Visited = {}
-        """What leads to no order, whichever operation came before with whichever result."""
+        """Configurations that lead to no order. That does not depend on earlier operations and results."""
 
     def results(self, asked: Sequence[Operation]) -> dict[int, tuple[tuple[Json, ...], bool]]:
         """The possible results by operation id, and whether all of them are known."""
-        numbers = {each.id: index for index, each in enumerate(self._search.answered)}
-        starts = self._starts({numbers[each.id] for each in asked})
+        numbers = {call.id: index for index, call in enumerate(self._search.answered)}
+        starts = self._starts({numbers[call.id] for call in asked})
         if self._is_exhausted:
             self._dead = self._search.visited
-        return {each.id: self._results(numbers[each.id], starts[numbers[each.id]]) for each in asked}
+        return {call.id: self._results(numbers[call.id], starts[numbers[call.id]]) for call in asked}
 
     def _starts(self, asked: set[int]) -> dict[int, list[_Start]]:
         """The configurations in which each operation may come next but has a wrong answer."""
@@ -202,20 +202,20 @@ class _Possible:
 
     def _results(self, index: int, starts: Sequence[_Start]) -> tuple[tuple[Json, ...], bool]:
         transitions, kind = self._search.transitions, self._search.kinds[index]
-        found: dict[Frozen, Json] = {}
+        results: dict[Frozen, Json] = {}
         for first, chosen, taken, state in starts:
             result = transitions.right_result(kind, state)
-            if result is REFUSED or result in found:
+            if result is REFUSED or result in results:
                 continue
             key = (*with_chosen(first, chosen, index), ~transitions.step(kind, state))
             verdict = self._explore(key, taken)
             if verdict is Verdict.UNKNOWN:
-                return tuple(found.values()), False
+                return tuple(results.values()), False
             if verdict is Verdict.VALID:
-                found[result] = thawed(result)
-                if len(found) == POSSIBLE_MAX:
+                results[result] = thawed(result)
+                if len(results) == POSSIBLE_MAX:
                     break
-        return tuple(found.values()), self._is_exhausted
+        return tuple(results.values()), self._is_exhausted
 
     def _explore(self, key: tuple[int, int, int], taken: int) -> Verdict:
         if is_known(self._dead, key, taken):
@@ -225,9 +225,9 @@ class _Possible:
         verdict = self._search.explore((key[0], key[1], taken, key[2]), visited, self._budget, dead=self._dead)
         self._budget = max(0, self._budget - (self._search.configurations - before))
         if verdict is Verdict.INVALID:
-            for each, known in visited.items():
+            for configuration, known in visited.items():
                 for choice in choices_of(known):
-                    add_new(self._dead, each, choice)
+                    add_new(self._dead, configuration, choice)
         return verdict
 
 
@@ -248,13 +248,13 @@ def _around(last: Operation, prefix: Sequence[Operation]) -> list[Operation]:
     """The last operation, the answered ones just before it, and the latest unanswered ones that change something, one
     for each effect. In the order of their invocations.
     """
-    answered = sorted((each for each in prefix if each.outcome is Outcome.OK), key=completion_of)
+    answered = sorted((operation for operation in prefix if operation.outcome is Outcome.OK), key=completion_of)
     effects: dict[Frozen, Operation] = {}
-    for each in sorted(prefix, key=lambda operation: operation.invoke_ns):
-        if each.outcome is not Outcome.OK and each.f not in _CHANGES_NOTHING:
-            effects.setdefault((each.f, frozen(each.value)), each)
+    for operation in sorted(prefix, key=lambda operation: operation.invoke_ns):
+        if operation.outcome is not Outcome.OK and operation.f not in _CHANGES_NOTHING:
+            effects.setdefault((operation.f, frozen(operation.value)), operation)
     unanswered = list(effects.values())
     room = max(SHOWN_MAX // 2, SHOWN_MAX - len(unanswered))
-    nearest = [each for each in answered if each is not last][-room:]
+    nearest = [operation for operation in answered if operation is not last][-room:]
     shown = [*nearest, *unanswered[-(SHOWN_MAX - len(nearest)) :], last]
     return sorted(shown, key=lambda operation: (operation.invoke_ns, completion_of(operation)))

@@ -24,7 +24,7 @@ class PlacedCalls:
     """The calls by the position of their log message. `broken` holds findings on lost and duplicate calls."""
 
     by_position: dict[int, Operation] = field(default_factory=dict)
-    untold: Operation | None = None
+    unplaced: Operation | None = None
     """The first acknowledged call whose log position cannot be determined."""
     broken: list[Finding] = field(default_factory=list)
 
@@ -57,11 +57,11 @@ def _place(key: _Key, calls: Sequence[Operation], positions: Sequence[int], plac
     if len(positions) < len(acknowledged):
         placed.broken.append(_lost(key, acknowledged, len(positions)))
     elif key[1] is _NO_SESSION and (len(calls) > 1 or len(positions) > 1):
-        placed.untold = _first(placed.untold, acknowledged)
+        placed.unplaced = _first(placed.unplaced, acknowledged)
     elif all(call.outcome is not Outcome.OK for call in calls[len(positions) :]):
         placed.by_position.update(zip(positions, calls, strict=False))
     else:
-        placed.untold = _first(placed.untold, acknowledged)
+        placed.unplaced = _first(placed.unplaced, acknowledged)
 
 
 def _first(known: Operation | None, calls: Sequence[Operation]) -> Operation | None:

@@ -138,7 +138,7 @@ def search_keys(
     prunings: Prunings = Prunings(),
 ) -> list[KeySearch]:
     """Search all keys until one is broken. Keys that were not searched are left out."""
-    found: dict[int, KeySearch] = {}
+    searches: dict[int, KeySearch] = {}
     if prunings.origins:
         for part in of_keys:
             operation = model.unexplained(part.space, part.operations)
@@ -156,30 +156,32 @@ def search_keys(
                 bound = min(limit, (_FIRST_ROUND + _OF_AN_OPERATION * part.answered_count) * growth)
             search = Search(part.operations, Transitions(model, part.space), prunings=prunings)
             verdict = search.run(bound, None if watch is None else partial(watch, decided))
-            found[number] = KeySearch(part, verdict, search.configurations, search.stuck)
+            searches[number] = KeySearch(part, verdict, search.configurations, search.stuck)
             if verdict is Verdict.INVALID:
-                found[number] = replace(found[number], search=search)
-                return [found[each] for each in sorted(found)]
+                searches[number] = replace(searches[number], search=search)
+                return [searches[number] for number in sorted(searches)]
             if verdict is Verdict.VALID:
                 decided += part.answered_count
             elif bound < limit:
                 undecided.append(number)
         still_open = undecided
         growth *= _ROUND_GROWTH
-    return [found[each] for each in sorted(found)]
+    return [searches[number] for number in sorted(searches)]
 
 
 def finding(searched: list[KeySearch], limit: int) -> Finding:
     """The finding on all searched keys: the worst verdict counts."""
-    for each in searched:
-        if each.verdict is Verdict.INVALID:
-            detail = f"{on_key(each.key)}no order of its {len(each.operations)} operations explains {each.stuck}"
-            return Finding(Promise.LINEARIZABLE, Verdict.INVALID, detail, operation=each.stuck.id)
-    open_keys = [each for each in searched if each.verdict is Verdict.UNKNOWN]
+    for search in searched:
+        if search.verdict is Verdict.INVALID:
+            detail = f"{on_key(search.key)}no order of its {len(search.operations)} operations explains {search.stuck}"
+            return Finding(Promise.LINEARIZABLE, Verdict.INVALID, detail, operation=search.stuck.id)
+    open_keys = [search for search in searched if search.verdict is Verdict.UNKNOWN]
     if open_keys:
-        each = open_keys[0]
+        search = open_keys[0]
         others = f", and on {len(open_keys) - 1} more of {len(searched)} keys" if len(open_keys) > 1 else ""
-        detail = f"{on_key(each.key)}gave up after {limit} configurations of {len(each.operations)} operations{others}"
+        detail = (
+            f"{on_key(search.key)}gave up after {limit} configurations of {len(search.operations)} operations{others}"
+        )
         return Finding(Promise.LINEARIZABLE, Verdict.UNKNOWN, detail)
     return Finding(Promise.LINEARIZABLE, Verdict.VALID, f"an order was found for each of {len(searched)} keys")
 
@@ -316,7 +318,7 @@ class Search:
         """
         invoked, completed, count = self.invoked, self.completed, len(self.completed)
         earliest = NEVER_NS
-        found = []
+        candidates = []
         index = first
         while index < count:
             if chosen & 1:
@@ -328,26 +330,26 @@ class Search:
                 break
             if completed[index] < earliest:
                 earliest = completed[index]
-            found.append(index)
+            candidates.append(index)
             index += 1
             chosen >>= 1
-        return found, earliest
+        return candidates, earliest
 
     def _candidates(self, first: int, chosen: int, taken: int) -> list[int]:
         """The operations that may come next, the best candidate last: answered ones by index, groups of unanswered ones
         by ~index.
         """
-        found, earliest = self.window(first, chosen)
-        if earliest > self._reached_ns and found:
+        answered, earliest = self.window(first, chosen)
+        if earliest > self._reached_ns and answered:
             self._reached_ns = earliest
         if self._prunings.soonest:
-            if len(found) > 1:
-                found.sort(key=self._ranks.__getitem__, reverse=True)
+            if len(answered) > 1:
+                answered.sort(key=self._ranks.__getitem__, reverse=True)
         else:
-            found.reverse()
+            answered.reverse()
         if self._groups:
-            return [*self._unanswered_candidates(earliest, taken), *found]
-        return found
+            return [*self._unanswered_candidates(earliest, taken), *answered]
+        return answered
 
     def _unanswered_candidates(self, earliest: int, taken: int) -> Iterator[int]:
         """The groups with a candidate, last group first."""

@@ -1,4 +1,4 @@
-"""The promise that each operation is answered once: answers that none waited for are late, never duplicates.
+"""The promise that each operation is answered once: an answer for which no client waits is late, not a duplicate.
 
 Clients record such answers in `strays.jsonl`. An operation is answered once, in the session that took it. A new leader
 does not answer operations that an earlier leader took. Further messages of a custom service are compared with a replay.

@@ -58,12 +58,12 @@ def _is_elsewhere(position: int, logged: int, bounds: LogBounds) -> bool:
 
 def _otherwise_sent(placed: PlacedHistory, doubtful: Mapping[int, int]) -> list[int]:
     """The rows of operations whose log entry differs from what was sent. `doubtful` maps entries to rows."""
-    found = []
+    rows = []
     for index, entry in enumerate(placed.entries) if doubtful else ():
         row = doubtful.get(index)
         if row is not None and not _is_sent(placed.history.at(row), entry):
-            found.append(row)
-    return found
+            rows.append(row)
+    return rows
 
 
 def _is_sent(operation: Operation, entry: LogEntry) -> bool:

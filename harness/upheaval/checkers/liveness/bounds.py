@@ -24,7 +24,7 @@ from upheaval_node.types import MS, NEVER_NS
 SILENCE_NS: Final = 100 * MS
 """Shorter than any heartbeat time-out. Shorter silences are not recorded."""
 
-_LEADER_SAYS: Final = frozenset({"CommitPosition", "NewLeadershipTerm"})
+_OF_LEADER: Final = frozenset({"CommitPosition", "NewLeadershipTerm"})
 _SILENCES: Final = frozenset(ElectionCause)
 
 
@@ -35,15 +35,15 @@ class _Leadership:
     leadership_term_id: int
     member_id: int
     begin_ns: int
-    said_ns: int
+    last_ns: int
     silences: list[tuple[int, int, int]] = field(default_factory=list)
     """The gaps longer than `SILENCE_NS`: begin, end, and the trace line that ends each."""
 
-    def say(self, event: TraceEvent) -> None:
+    def record(self, event: TraceEvent) -> None:
         """Record a heartbeat, or the end of the leadership."""
-        if event.ns - self.said_ns >= SILENCE_NS:
-            self.silences.append((self.said_ns, event.ns, event.line))
-        self.said_ns = event.ns
+        if event.ns - self.last_ns >= SILENCE_NS:
+            self.silences.append((self.last_ns, event.ns, event.line))
+        self.last_ns = event.ns
 
 
 @dataclass(slots=True)
@@ -64,7 +64,7 @@ class _Member:
     """The last trace line of that process."""
     _entered: tuple[Json, Json] = (None, None)
     """Its current term and that term's leader."""
-    _told_ns: dict[Json, int] = field(default_factory=dict)
+    _heard_ns: dict[Json, int] = field(default_factory=dict)
     """When it last heard from its leader, or from each of its followers."""
     contact: Contact | None = None
 
@@ -79,18 +79,18 @@ class _Member:
                 self._enter(event)
             case TraceKind.ELECTION_STATE | TraceKind.CLUSTER_END:
                 if event.fields.get("reason") in _SILENCES:
-                    self.gave_up.append((event, tuple(self._told_ns.values())))
+                    self.gave_up.append((event, tuple(self._heard_ns.values())))
                 self._leave(event)
             case TraceKind.MODULE_STATE if event.fields.get("new") in ("TERMINATING", "CLOSED"):
                 self._leave(event)
             case TraceKind.SEND if self._leads is not None and event.fields.get("message") == "CommitPosition":
-                self._leads.say(event)
-            case TraceKind.RECEIVE if event.fields.get("message") in _LEADER_SAYS:
+                self._leads.record(event)
+            case TraceKind.RECEIVE if event.fields.get("message") in _OF_LEADER:
                 if (event.fields.get("leadership_term_id"), event.fields.get("leader_member_id")) == self._entered:
-                    self._told_ns[self._entered[1]] = event.ns
+                    self._heard_ns[self._entered[1]] = event.ns
             case TraceKind.RECEIVE if self._leads is not None and event.fields.get("message") == "AppendPosition":
                 if event.fields.get("leadership_term_id") == self._leads.leadership_term_id:
-                    self._told_ns[event.fields.get("follower_member_id")] = event.ns
+                    self._heard_ns[event.fields.get("follower_member_id")] = event.ns
         if self._is_ready:
             self.ready[-1] = self.ready[-1][0], event.ns
         if event.fields.get("component") == self._component:
@@ -99,7 +99,7 @@ class _Member:
     def close(self) -> None:
         """End the trace of a process. A killed process may have been silent up to its last line."""
         if self._leads is not None and self._last is not None and self._last.event != TraceKind.PROCESS_END:
-            self._leads.say(self._last)
+            self._leads.record(self._last)
         self._leads, self._is_ready = None, False
 
     def _enter(self, event: TraceEvent) -> None:
@@ -108,14 +108,14 @@ class _Member:
             self.ready.append((event.ns, event.ns))
         term = event.fields.get("leadership_term_id")
         self._component = event.fields.get("component")
-        self._entered, self._told_ns = (term, event.fields.get("leader_member_id")), {}
+        self._entered, self._heard_ns = (term, event.fields.get("leader_member_id")), {}
         if event.fields.get("leader_member_id") == self.member_id and isinstance(term, int):
             self._leads = _Leadership(term, self.member_id, event.ns, event.ns)
             self.led.append(self._leads)
 
     def _leave(self, event: TraceEvent) -> None:
         if self._leads is not None and event.fields.get("state") != "CLOSED":
-            self._leads.say(event)
+            self._leads.record(event)
             self._leads = None
 
     def is_ready(self, begin_ns: int, end_ns: int) -> bool:
@@ -132,14 +132,14 @@ def check_bounds(run: RunFolder, manifest: Manifest) -> list[Result]:
         return [NotApplicable(Promise.BOUNDS_KEPT, "no trace shows a member that led")]
     judge = _Judge(manifest, members, list(troubles(run)))
     try:
-        found = Finding(Promise.BOUNDS_KEPT, Verdict.VALID, judge.shown())
+        finding = Finding(Promise.BOUNDS_KEPT, Verdict.VALID, judge.shown())
     except Broken as broken:
-        found = broken.finding(Promise.BOUNDS_KEPT)
+        finding = broken.finding(Promise.BOUNDS_KEPT)
     late = [_late_detection(run, member.contact) for member in members if member.contact is not None]
     worst = max(filter(None, late), key=lambda finding: finding.late_ms, default=None)
-    if worst is not None and found.verdict is not Verdict.INVALID:
+    if worst is not None and finding.verdict is not Verdict.INVALID:
         return [worst]
-    return list(excused([found], lambda: longest_stall(run, manifest.members)))
+    return list(excused([finding], lambda: longest_stall(run, manifest.members)))
 
 
 def _read(run: RunFolder, manifest: Manifest) -> Iterator[_Member]:
@@ -159,9 +159,7 @@ def _read(run: RunFolder, manifest: Manifest) -> Iterator[_Member]:
 
 
 def _late_detection(run: RunFolder, contact: Contact) -> Finding | None:
-    """The longest silence that a member sat through although only links had faults, and its loop did not stall; None
-    without one.
-    """
+    """The longest lapse of a member while only links had faults and its loop did not stall; None without one."""
     others = [
         Trouble(fault.inject_begin_ns, NEVER_NS if fault.heal_end_ns is None else fault.heal_end_ns, fault.members)
         for fault in run.read_faults()
@@ -173,11 +171,11 @@ def _late_detection(run: RunFolder, contact: Contact) -> Finding | None:
         for lapse in contact.lapses
         if not any(other.hits(lapse.member_id, lapse.begin_ns - MARGIN_NS, lapse.end_ns) for other in others)
     ]
-    found = (
+    findings = (
         explained(_late(lapse, contact.allowed_ns), contact.stalls, lapse.begin_ns, lapse.end_ns)
         for lapse in unexplained
     )
-    invalid = [finding for finding in found if finding.verdict is Verdict.INVALID]
+    invalid = [finding for finding in findings if finding.verdict is Verdict.INVALID]
     return max(invalid, key=lambda finding: finding.late_ms, default=None)
 
 
@@ -205,11 +203,11 @@ class _Judge:
 
     def shown(self) -> str:
         """Summarise the bounds that held. Raises `Broken` for the first that did not."""
-        led = [each for member in self._members for each in member.led]
-        silences = [ns for each in led for ns in self._silences(each)]
+        led = [leadership for member in self._members for leadership in member.led]
+        silences = [ns for leadership in led for ns in self._silences(leadership)]
         for member in self._members:
-            for event, told_ns in member.gave_up:
-                self._require_silence(member.member_id, event, told_ns)
+            for event, heard_ns in member.gave_up:
+                self._require_silence(member.member_id, event, heard_ns)
         raise_latest(self._missed)
         return (
             f"leaders of {len(led)} terms were never silent for more than {max(silences, default=SILENCE_NS) // MS} ms "
@@ -233,7 +231,7 @@ class _Judge:
             )
             self._miss(detail, member_id, silence_ns - self._heartbeat_ns)
 
-    def _require_silence(self, member_id: int, event: TraceEvent, told_ns: Sequence[int]) -> None:
+    def _require_silence(self, member_id: int, event: TraceEvent, heard_ns: Sequence[int]) -> None:
         """A follower may give up a leader, or a leader its quorum, only after its time-out by its own clock."""
         cause = event.fields["reason"]
         is_leader = cause == ElectionCause.FOLLOWERS_SILENT
@@ -241,9 +239,9 @@ class _Judge:
         timeout_ns = self._disconnect_ns if is_cut_off else self._heartbeat_ns
         # The leader, or enough followers to make a quorum with this member.
         needed = self._quorum - 1 if is_leader else 1
-        if len(told_ns) < needed:
+        if len(heard_ns) < needed:
             return
-        silent_ns = event.ns - sorted(told_ns, reverse=True)[needed - 1]
+        silent_ns = event.ns - sorted(heard_ns, reverse=True)[needed - 1]
         if silent_ns < timeout_ns:
             whom, what = "a quorum" if is_leader else "its leader", "disconnected" if is_cut_off else "silent"
             detail = (

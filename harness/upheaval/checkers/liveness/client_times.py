@@ -87,8 +87,8 @@ def judge_client_times(
     taken: Iterable[TakenCall] = (),
 ) -> list[Result]:
     """Judge answers and session time-outs."""
-    missed = [broken for each in slow if (broken := _late_answer(each, known))]
-    missed += [broken for each in taken if (broken := _late_entry(each, known))]
+    missed = [broken for operation in slow if (broken := _late_answer(operation, known))]
+    missed += [broken for call in taken if (broken := _late_entry(call, known))]
     judge = _Sessions(known, events, clocks)
     judged = 0
     try:
@@ -208,7 +208,7 @@ class _Sessions:
             )
 
     def _look_at_term(self, end: SessionEnd, facts: SessionFacts, clock: LeaderClock) -> None:
-        """How long the log of a term goes on with a session whose time-out has passed."""
+        """Check how long a session stays open in the log of a term after its time-out."""
         if clock.ready_ns < 0:
             return
         due_ns = _due_ns(max(end.ended_ns, clock.ready_ns), self.allowed_ns, self._disturbances(clock))

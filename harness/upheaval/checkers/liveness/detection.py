@@ -1,7 +1,8 @@
-"""When a member should have missed its leader, or a leader its quorum, and did not: the silences that it sat through.
+"""Lapses: silences after which a member should have given up its leader, or a leader its quorum, and did not.
 
-A member judges others by its own clock and by the messages that reached it, so its trace alone decides. Links may fail:
-that is what it has to notice. While its module is not active it does not look. This module knows no faults.
+A member judges others by its own clock and by the messages that reached it, so its trace alone decides. A fault of a
+link is no excuse: the member must notice it. A member whose module is not active does not check. This module knows no
+faults.
 """
 
 from dataclasses import dataclass, field
@@ -10,8 +11,8 @@ from typing import Final
 from upheaval.records import Json, TraceEvent
 from upheaval_node.trace_kinds import TraceKind
 
-_LEADER_SAYS: Final = frozenset({"CommitPosition", "NewLeadershipTerm"})
-_FOLLOWER_SAYS: Final = "AppendPosition"
+_OF_LEADER: Final = frozenset({"CommitPosition", "NewLeadershipTerm"})
+_OF_FOLLOWER: Final = "AppendPosition"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ class Contact:
     def _is_other(self, event: TraceEvent) -> bool:
         """Whether it shows that the leader, or a follower of this leader, is there. Terms do not count here."""
         message = event.fields.get("message")
-        return message == _FOLLOWER_SAYS if self._leads else message in _LEADER_SAYS
+        return message == _OF_FOLLOWER if self._leads else message in _OF_LEADER
 
     def _look(self, event: TraceEvent) -> None:
         if self._since_ns is None:

@@ -55,7 +55,7 @@ def check_joining(
             longest_ns = max(longest_ns, to_ns - since_ns)
             if to_ns - since_ns > allowed_ns:
                 finding = _missed(election, leader, to_ns - since_ns, allowed_ns)
-                missed.append(explained(finding, [stall for each in pair for stall in stalls[each]], since_ns, to_ns))
+                missed.append(explained(finding, [stall for side in pair for stall in stalls[side]], since_ns, to_ns))
     if missed:
         return [max(missed, key=lambda finding: (finding.verdict, finding.late_ms))]
     detail = (

@@ -34,11 +34,11 @@ def check_leaderless(
         return [NotApplicable(Promise.LEADER_FOUND, "no trace shows a member that led")]
     silences = _silences(run)
     there = [
-        (each.member_id, *part) for member in members for each in member.there for part in _without(each, silences)
+        (span.member_id, *part) for member in members for span in member.there for part in _without(span, silences)
     ]
     judge = _Judge(manifest, there, list(troubles(run)), {facts.member_id: facts.stalls for facts in traces})
     seen = _silences(run, is_seen=True)
-    leads = sorted(each for member in members for span in member.led for each in _without(span, seen))
+    leads = sorted(part for member in members for span in member.led for part in _without(span, seen))
     until_ns = max(member.last_ns for member in members)
     deaths = [judge.longest(since_ns, to_ns, None) for since_ns, to_ns in _between(leads, until_ns)]
     ends = [
@@ -61,13 +61,13 @@ def check_leaderless(
 
 def _silences(run: RunFolder, *, is_seen: bool = False) -> list[Trouble]:
     """When members may have been dead or stopped without a trace line. `is_seen` selects the faults."""
-    found = []
+    silences = []
     for fault in run.read_faults():
         is_proved = fault.inject_proof is not None and fault.inject_proof.holds
         if fault.component in (None, *OF_MODULE) and fault.what in (*_DEATHS, _PAUSE) and (is_proved or not is_seen):
             end_ns = fault.heal_end_ns if fault.what == _PAUSE else None
-            found.append(Trouble(fault.inject_begin_ns, NEVER_NS if end_ns is None else end_ns, fault.members))
-    return sorted(found, key=lambda each: each.begin_ns)
+            silences.append(Trouble(fault.inject_begin_ns, NEVER_NS if end_ns is None else end_ns, fault.members))
+    return sorted(silences, key=lambda trouble: trouble.begin_ns)
 
 
 def _without(span: Span, silences: Sequence[Trouble]) -> Iterator[tuple[int, int]]:
@@ -104,8 +104,8 @@ class _Judge:
         self.succession_ns = self.failover_ns - timeouts.leader_heartbeat_ns
         self._quorum = quorum_of(manifest.members)
         self._stalls = stalls
-        troubles = sorted(troubles, key=lambda each: each.begin_ns)
-        self._well = [(each[0], *times) for each in there for times in self._times(*each, troubles)]
+        troubles = sorted(troubles, key=lambda trouble: trouble.begin_ns)
+        self._well = [(span[0], *times) for span in there for times in self._times(*span, troubles)]
 
     def _times(
         self, member_id: int, begin_ns: int, end_ns: int, troubles: Sequence[Trouble]

@@ -38,7 +38,7 @@ def judge_time(times: Mapping[int, TermTimes], clocks: Iterable[LeaderClock], ti
 
 def _require_kept(term: int, times: TermTimes, clocks: Sequence[LeaderClock], unit: int) -> None:
     allowed_ms = sum(clock.moved_ms for clock in clocks) + ROUNDING_MS
-    begin, clock = min(clocks, key=lambda each: each.begin_ms), clocks[-1]
+    begin, clock = min(clocks, key=lambda clock: clock.begin_ms), clocks[-1]
     back, position = times.step_back
     if back > allowed_ms * unit:
         what = f"{back / unit:g} ms earlier than an entry before it, while the clock of member {clock.member_id}"
@@ -48,7 +48,7 @@ def _require_kept(term: int, times: TermTimes, clocks: Sequence[LeaderClock], un
         what = f"{begin.begin_ms - early / unit:g} ms before member {begin.member_id} began to lead"
         raise _broken(term, position, what, begin)
     late, position = times.latest
-    ends = [each.end_ms for each in clocks if each.end_ms is not None]
+    ends = [clock.end_ms for clock in clocks if clock.end_ms is not None]
     if len(ends) == len(clocks) and late > (max(ends) + allowed_ms) * unit:
         what = f"{late / unit - max(ends):g} ms after member {clock.member_id} had ceased to lead"
         raise _broken(term, position, what, clock)
@@ -60,8 +60,8 @@ def _broken(term: int, position: int, what: str, clock: LeaderClock) -> Broken:
 
 
 def _check(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:
-    found = judge_time(log.events.times, evidence.clocks, log.events.time_unit)
-    return excused(found, lambda: evidence.stall)
+    results = judge_time(log.events.times, evidence.clocks, log.events.time_unit)
+    return excused(results, lambda: evidence.stall)
 
 
 TIME: Final = Checker(

@@ -69,14 +69,14 @@ def check_progress(
 ) -> list[Result]:
     """Judge the silences. Without the times of calls, only operations of shipped services count."""
     asked = _Asked(history, list(_fault_moments(run)), calls)
-    services = [each for member_id in range(manifest.members) for each in _services(run, member_id)]
+    services = [service for member_id in range(manifest.members) for service in _services(run, member_id)]
     if not asked.sessions:
         why = "no session took an operation of a shipped service, or a call at a time that the log and a trace show"
         return [NotApplicable(Promise.PROGRESS, why)]
-    if not any(each.is_leader for each in services):
+    if not any(service.is_leader for service in services):
         return [NotApplicable(Promise.PROGRESS, "no trace shows a member that led")]
     stalls = {facts.member_id: facts.stalls for facts in traces}
-    stalled_clients = [(each.begin_ns, each.end_ns) for each in run.read_client_stalls()]
+    stalled_clients = [(stall.begin_ns, stall.end_ns) for stall in run.read_client_stalls()]
     judge = _Judge(
         manifest, services, [*troubles(run), *_commands(run)], stalls, stalled_clients, list(run.read_faults())
     )
@@ -101,7 +101,7 @@ class _Asked:
 
     def __init__(self, history: History, fault_moments: Sequence[int], calls: CallTimes | None) -> None:
         self.sessions: dict[int, array[int]] = {}
-        """By session the rows of what it took, where it was ever answered."""
+        """The rows that each session took. Sessions that were never answered are left out."""
         self._history = history
         self._fault_moments = fault_moments
         self._entries_ns = () if calls is None else calls.entries_ns
@@ -132,12 +132,14 @@ class _Asked:
         return map(times.__getitem__, in_order(times))
 
     def last_before(self, end_ns: int) -> int:
-        """When a client last asked for an operation or a session before that."""
+        """When a client last asked for an operation or a session before that time."""
         return max(filter(end_ns.__gt__, self._history.invoked), default=0)
 
     def asking_between(self, begin_ns: int, end_ns: int) -> tuple[int, int]:
-        """Since when clients asked in an interval without answers, and when one last did, among the requests whose end
-        of waiting is known. Where none asks, as between two loads, no answer is missed.
+        """In an interval without answers: since when clients waited, and when one last asked.
+
+        Counts only requests whose end of waiting is known. While no client waits, as between two loads, no answer is
+        missing.
         """
         history = self._history
         known = [
@@ -236,7 +238,7 @@ class _Judge:
         faults: Sequence[FaultRecord],
     ) -> None:
         self.missed: list[Finding] = []
-        # A change of leader takes no longer, and here none is needed.
+        # As long as a change of leader may take, although none is needed here.
         timeouts = timeouts_of(manifest)
         self.allowed_ns = failover_ns(timeouts)
         # A client may notice the end of its session, and of the next one, only by a time-out.
@@ -281,11 +283,11 @@ class _Judge:
 
     def _require_trouble(self, rule: Rule, leader: _Service, begin_ns: int, end_ns: int, allowed_ns: int) -> None:
         well = {
-            each.member_id
-            for each in self._services
-            if (each.takes or each is leader)
-            and each.covers(begin_ns, end_ns)
-            and not self._is_in_trouble(each.member_id, begin_ns, end_ns)
+            service.member_id
+            for service in self._services
+            if (service.takes or service is leader)
+            and service.covers(begin_ns, end_ns)
+            and not self._is_in_trouble(service.member_id, begin_ns, end_ns)
         }
         if leader.member_id not in well or len(well) < self._quorum:
             return

@@ -29,7 +29,7 @@ INFORM_NS: Final = S
 
 @dataclass(frozen=True, slots=True)
 class Failovers:
-    """Facts beside the log. `tells_clients`: clients certainly wait for the message of a new leader."""
+    """Facts beside the log. `clients_wait`: clients certainly wait for the message of a new leader."""
 
     session_ns: int
     liveness_ns: int
@@ -37,7 +37,7 @@ class Failovers:
     ends: Sequence[SessionEnd]
     troubles: Sequence[Trouble]
     clocks: Mapping[int, LeaderClock]
-    tells_clients: bool = True
+    clients_wait: bool = True
 
 
 def judge_failovers(known: Failovers, events: LogEvents) -> list[Result]:
@@ -68,11 +68,11 @@ class _Judge:
         self._unit = units_of_ms(events.time_unit)
 
     def look_at(self, end: SessionEnd, facts: SessionFacts) -> None:
-        """In each term of a new leader, up to the one in which the session closed."""
+        """Judge a session in each term of a new leader, up to the one in which it closed."""
         for clock in self._successors(facts):
             self.lived_on += 1
             self._require_time(end, facts, clock)
-            if end.cause is SessionCause.LOST and self._known.tells_clients:
+            if end.cause is SessionCause.LOST and self._known.clients_wait:
                 self._require_word(end, facts, clock)
 
     def _successors(self, facts: SessionFacts) -> Iterator[LeaderClock]:
@@ -90,17 +90,17 @@ class _Judge:
         (position, reason), closed_ns = facts.closed[0], self._ns(facts.ended[1], clock)
         if reason != CloseReason.TIMEOUT or self._may_be_closed_at_once(end, facts, clock, closed_ns):
             return
-        said_ns = clock.ready_ns
+        last_ns = clock.ready_ns
         if facts.last is not None and facts.last[0] == clock.leadership_term_id:
-            said_ns = max(said_ns, self._ns(facts.last[1], clock))
+            last_ns = max(last_ns, self._ns(facts.last[1], clock))
         known = self._known
         # A client that does not look for a new leader has no connection to it.
         due_ns = known.session_ns if end.cause is SessionCause.SILENT else known.liveness_ns
-        early_ns = due_ns - (closed_ns - said_ns) - self._slack_ns(clock)
+        early_ns = due_ns - (closed_ns - last_ns) - self._slack_ns(clock)
         if early_ns <= 0 or self._is_troubled(clock, clock.ready_ns, closed_ns):
             return
         detail = (
-            f"session {end.session} closed at position {position} by time-out, {(closed_ns - said_ns) // MS} ms after "
+            f"session {end.session} closed at position {position} by time-out, {(closed_ns - last_ns) // MS} ms after "
             f"member {clock.member_id} began to lead term {clock.leadership_term_id} or had its last message, at "
             f"{closed_ns / S:.3f} s of the machine's clock (time-out: {known.session_ns // MS} ms)"
         )
@@ -121,11 +121,11 @@ class _Judge:
         ]
         if any(leader.member_id == clock.member_id for leader in earlier):
             return True
-        is_told_of_end = had_gone and end.cause is SessionCause.CLUSTER
-        return is_told_of_end and any(_may_have_ended(leader, end, facts, clock) for leader in earlier)
+        has_learned = had_gone and end.cause is SessionCause.CLUSTER
+        return has_learned and any(_may_have_ended(leader, end, facts, clock) for leader in earlier)
 
     def _require_word(self, end: SessionEnd, facts: SessionFacts, clock: LeaderClock) -> None:
-        """No client may give up a session that the new leader has open because it found no leader."""
+        """While the new leader has a session open, its client must not give it up for lack of a leader."""
         term = clock.leadership_term_id
         if end.followed_term_id is None or end.followed_term_id >= term:
             return
@@ -186,7 +186,7 @@ def _check(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:
         evidence.troubles,
         clocks_by_term(evidence.clocks),
         # The bridge of Aeron's clients does not say whether cluster or client ended a session.
-        tells_clients=manifest.system == OWN_SYSTEM,
+        clients_wait=manifest.system == OWN_SYSTEM,
     )
     return excused(judge_failovers(known, log.events), lambda: evidence.stall_with_clients)
 

@@ -85,7 +85,7 @@ def check_ends(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts])
     orders = list(_orders(run))
     disturbances = list(_disturbances(run, traces))
     lives = [life for facts in traces for life in facts.lives]
-    found = [
+    violations = [
         *_tracebacks(run, manifest),
         *(
             _with_signature(broken, life, run)
@@ -99,7 +99,7 @@ def check_ends(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts])
             if (broken := _unexplained(error, facts, windows, disturbances))
         ),
     ]
-    findings = [broken.finding(Promise.NO_UNEXPLAINED_END) for broken in found]
+    findings = [broken.finding(Promise.NO_UNEXPLAINED_END) for broken in violations]
     if findings:
         return max(findings, key=lambda finding: finding.verdict)
     ends = sum(life.status is not None or life.next_ns is not None for facts in traces for life in facts.lives)
@@ -194,7 +194,7 @@ def _unexplained_end(
     can_be_explained = is_simulated or life.status in _OF_ENVIRONMENT | _OF_MEMBER
     if _is_refused(life):
         hits = [hit for hit in hits if hit.what not in _HARMLESS_LATER or life.begin_ns < hit.heal_begin_ns]
-    if can_be_explained and (life.is_told_to_end or any(_lasts(hit, life.last_ns) for hit in hits)):
+    if can_be_explained and (life.is_ending or any(_lasts(hit, life.last_ns) for hit in hits)):
         return None
     return Broken(verdict, detail, members=(life.member_id,))
 

@@ -149,11 +149,11 @@ class _Timers:
         self._set: dict[int, _Setting] = {}
         self._replaced: dict[int, _Setting] = {}
         self._uncertain: set[int] = set()
-        """Set anew while an expiry of the same id was on its way: members may have taken either for it."""
+        """Timers that were set again while an expiry was on its way: members may have matched it with either."""
         self._fired: dict[int, int] = {}
-        """Position of the expiry of one that was not set anew."""
+        """The position of the expiry of each timer that was not scheduled again."""
         self._latest: dict[int, int] = {}
-        """Position of the last expiry."""
+        """The position of the last expiry of each timer."""
         self._deadlines: list[tuple[int, int]] = []
         self._due: set[int] = set()
 

@@ -146,7 +146,7 @@ class _Replays:
 
     @property
     def _are_divided(self) -> bool:
-        return len({each.form for each in self._recorded}) > 1
+        return len({recorded.form for recorded in self._recorded}) > 1
 
     def _from_snapshot(self, usual: dict[str, Any]) -> Explanation | None:
         """A replay from a snapshot that arrives at a member's state, if the replay of the whole log arrives at another;
@@ -166,22 +166,22 @@ class _Replays:
 
     def _as_members(self, usual: dict[str, Any]) -> tuple[str, ...]:
         """The members whose state only a replay with their id and roles arrives at."""
-        others = [each for each in self._recorded if each.form != _end(usual) and each.member_id >= 0]
+        others = [state for state in self._recorded if state.form != _end(usual) and state.member_id >= 0]
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             orders = [replace(self._order, as_member=other.member_id) for other in others]
             replays = list(pool.map(self._tried, orders))
         pairs = zip(others, replays, strict=True)
-        return tuple(each.owner for each, replayed in pairs if replayed is not None and _end(replayed) == each.form)
+        return tuple(state.owner for state, replayed in pairs if replayed is not None and _end(replayed) == state.form)
 
     def _owners_of(self, state: str) -> tuple[str, ...]:
-        return tuple(each.owner for each in self._recorded if each.form == state)
+        return tuple(recorded.owner for recorded in self._recorded if recorded.form == state)
 
     def _outside(self, usual: dict[str, Any], changed_state: str) -> Explanation | None:
         """The explanation if all replays agree and a member differs."""
         if changed_state != _end(usual):
             return None
         explanation = Explanation((Cause.OUTSIDE,))
-        other = next((each for each in self._recorded if each.form != changed_state), None)
+        other = next((recorded for recorded in self._recorded if recorded.form != changed_state), None)
         replayed = self._tried(replace(self._order, task=Task.SHOW, has_form=False))
         if other is None or replayed is None:
             return explanation
@@ -203,12 +203,12 @@ class _Replays:
         try:
             low, high = _interval(usual["samples"], other["samples"], other["first"] - 1)
             while high - low > 1:
-                one, two = self._asked([replace(each, low=low, high=high) for each in both])
+                one, two = self._asked([replace(order, low=low, high=high) for order in both])
                 low, high = _interval(one["samples"], two["samples"], low)
-            one, two = self._asked([replace(each, task=Task.SHOW, high=high) for each in both])
+            one, two = self._asked([replace(order, task=Task.SHOW, high=high) for order in both])
         except CannotReplay:
             return explanation
-        states = [decode_state(each["state"]) for each in (one, two)]
+        states = [decode_state(answer["state"]) for answer in (one, two)]
         return replace(
             explanation,
             position=one["position"],
@@ -247,7 +247,7 @@ def _end(replayed: Mapping[str, Any]) -> str:
 
 def _interval(one: Mapping[str, str], other: Mapping[str, str], low: int) -> tuple[int, int]:
     """The last index with equal samples (at least `low`), and the first with different ones."""
-    for index in sorted(int(each) for each in one if each in other):
+    for index in sorted(int(key) for key in one if key in other):
         if one[str(index)] != other[str(index)]:
             return low, index
         low = index

@@ -155,10 +155,14 @@ class JavaService:
         options = [
             "-XX:TieredStopAtLevel=1",
             "-Xshare:auto",
-            *(option for each in Condition for option in (_CHANGED if each in changed else _USUAL)[each]),
+            *(
+                option
+                for condition in Condition
+                for option in (_CHANGED if condition in changed else _USUAL)[condition]
+            ),
         ]
         ours = [str(jar(self.version)), str(member_classes(self.version))]
-        class_path = [str(Path(each).absolute()) for each in class_path_of(self.service, [self.source])]
+        class_path = [str(Path(path).absolute()) for path in class_path_of(self.service, [self.source])]
         return java_line(ours, program, class_name(self.service), *class_path, options=options)
 
 
@@ -192,7 +196,7 @@ def effects_by_copy(output: bytes, plans: Sequence[Plan]) -> list[CopyTrail]:
 
 def _state(fields: Mapping[str, Any]) -> TakenState:
     encoded = fields["snapshot"]
-    messages = None if encoded is None else tuple(b64decode(each) for each in encoded)
+    messages = None if encoded is None else tuple(b64decode(message) for message in encoded)
     return TakenState(fields["entries"], fields["position"], fields["digest"], messages, fields["asked"])
 
 

@@ -63,7 +63,7 @@ class AloneMembers:
         requests = [entry for entry in entries if entry.kind is EntryKind.REQUEST][-ASKED:]
         if not requests:
             raise CannotReplayJava("the log has no request to ask again")
-        position = max((each[1] for each in snapshot_entries(self.member.recording_log)), default=None)
+        position = max((snapshot[1] for snapshot in snapshot_entries(self.member.recording_log)), default=None)
         if position is None:
             raise CannotReplayJava(f"{self.member.name} has no snapshot to begin with")
         whole, begun, control = self._asked(requests, (False, True, False))
@@ -92,11 +92,11 @@ class AloneMembers:
             trails = self._run(requests, list(zip(folders, uses_snapshots, strict=True)))
             states = [_last_state(MemberFolder(folder, self.member.member_id)) for folder in folders]
         effects = [trail.effects_of(len(requests)) for trail in trails]
-        return [Asked(*each) for each in zip(effects, states, strict=True)]
+        return [Asked(*pair) for pair in zip(effects, states, strict=True)]
 
     def _run(self, requests: Sequence[Entry], members: Sequence[tuple[Path, bool]]) -> list[CopyTrail]:
         orders = [_HEAD.pack(self.time, self.time_unit, self.member.member_id), _COUNT.pack(len(requests))]
-        orders += [_COUNT.pack(len(each.payload)) + each.payload for each in requests]
+        orders += [_COUNT.pack(len(request.payload)) + request.payload for request in requests]
         orders.append(_COUNT.pack(len(members)))
         for folder, uses_snapshots in members:
             name = str(folder).encode()
@@ -140,6 +140,6 @@ def _files(member: MemberFolder) -> list[Path]:
 
 def _last_state(member: MemberFolder) -> tuple[bytes, ...]:
     """The state in the last snapshot of its first service."""
-    of_service = [each for each in snapshot_entries(member.recording_log) if each[2] == REPLAYED_SERVICE]
-    recording_id, _, _ = max(of_service, key=lambda each: each[1])
+    of_service = [snapshot for snapshot in snapshot_entries(member.recording_log) if snapshot[2] == REPLAYED_SERVICE]
+    recording_id, _, _ = max(of_service, key=lambda snapshot: snapshot[1])
     return tuple(service_content([message for _, message in RecordedLog(member, recording_id).messages()])[1])

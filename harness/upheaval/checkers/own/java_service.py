@@ -260,8 +260,8 @@ class _Judge:
         if self._differs(whole, ()):
             return _EACH
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            differs = list(pool.map(lambda each: self._differs(whole, (each,)), Condition))
-        causes = [each for each, is_cause in zip(Condition, differs, strict=True) if is_cause]
+            differs = list(pool.map(lambda condition: self._differs(whole, (condition,)), Condition))
+        causes = [condition for condition, is_cause in zip(Condition, differs, strict=True) if is_cause]
         return "; ".join(f"it differs with the {cause} alone: {_GUESSES[cause]}" for cause in causes) or (
             "no condition makes a difference alone"
         )

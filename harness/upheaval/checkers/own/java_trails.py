@@ -36,7 +36,7 @@ def first_difference(
     begin, count = other.plan.begin, len(entries)
     ones, others = whole.effects_of(count), other.effects_of(count)
     if not hears:
-        ones, others = [_asked(one) for one in ones], [_asked(each) for each in others]
+        ones, others = [_asked(one) for one in ones], [_asked(other) for other in others]
     done = cuts.first_difference(ones, others, begin, payloads=payloads)
     wrote = _first_state(whole, other)
     if done is not None and (wrote is None or done.index < wrote[0].entries):

@@ -43,12 +43,12 @@ def check_own_model(
         "run": str(run.path.absolute()),
         "member": log_member,
         "end": log_end,
-        "answers": {position: call.result for position, call in placed.by_position.items() if _is_told(call)},
+        "answers": {position: call.result for position, call in placed.by_position.items() if _has_result(call)},
     }
     with shared_interpreters() as interpreters:
         answer = interpreters.ask(MODULE, question)
     judged: dict[str, Any] = {"why": answer} if isinstance(answer, str) else answer
-    promises = [_own_promise(each) for each in judged.get("promises", ())]
+    promises = [_own_promise(promise) for promise in judged.get("promises", ())]
     if ":" not in manifest.model and not judged.get("why"):
         return [*placed.broken, *promises]
     return [*placed.broken, judge_answers(manifest.model, placed, entries, judged), *promises]
@@ -73,7 +73,7 @@ def check_own_answers(
         return why
     calls = list(calls)
     placed, overlapping = place_calls(calls, entries), _overlapping(calls)
-    if not any(_is_told(call) and call.id not in overlapping for call in placed.by_position.values()):
+    if not any(_has_result(call) and call.id not in overlapping for call in placed.by_position.values()):
         return "no call was answered while it was the only one of its session"
     order = {
         "model": manifest.service,
@@ -86,7 +86,7 @@ def check_own_answers(
         "answers": {
             position: call.result
             for position, call in placed.by_position.items()
-            if _is_told(call) and call.id not in overlapping
+            if _has_result(call) and call.id not in overlapping
         },
     }
     with shared_interpreters() as interpreters:
@@ -118,7 +118,7 @@ def _end_ns(call: Operation) -> float:
     return float(call.complete_ns or 0) if is_answered else math.inf
 
 
-def _is_told(call: Operation) -> bool:
+def _has_result(call: Operation) -> bool:
     return call.outcome is Outcome.OK and isinstance(call.result, str)
 
 
@@ -146,10 +146,10 @@ def judge_answers(model: str, placed: PlacedCalls, entries: Sequence[CallEntry],
     if answer.get("why"):
         detail = f"the model {model}: {answer['why']}"
         return Finding(Promise.LINEARIZABLE, Verdict.UNKNOWN, detail, position=answer.get("position"))
-    unheard = [call for call in placed.by_position.values() if call.outcome is Outcome.OK and not _is_told(call)]
-    unjudged = placed.untold or next(iter(unheard), None)
+    unheard = [call for call in placed.by_position.values() if call.outcome is Outcome.OK and not _has_result(call)]
+    unjudged = placed.unplaced or next(iter(unheard), None)
     if unjudged is not None:
-        why = "its place in the log is unknown" if placed.untold else "its answer was not written down"
+        why = "its place in the log is unknown" if placed.unplaced else "its answer was not written down"
         detail = f"call {unjudged.key} (operation {unjudged.id}): {why}"
         return Finding(Promise.LINEARIZABLE, Verdict.UNKNOWN, detail, operation=unjudged.id)
     detail = f"{answer['judged']} answers of calls are those of the model {model} in the order of the log"

@@ -88,7 +88,7 @@ def judged(
     task: Fields,
     payloads: Payloads = AS_TEXT,
 ) -> Fields:
-    """The first wrong answer, or why judging failed at which position, or the number of right answers."""
+    """The first wrong answer, or why and where judging failed, or the number of right answers."""
     if issubclass(model, ClusteredService):
         compared = _answers_of_service(model, log, answers, task)
     else:
@@ -178,25 +178,25 @@ def _closed_session(message: LoggedMessage) -> int | None:
 
 def judge(sentence: str, own: PlainPromise, run: OwnRun) -> Fields:
     """Run a promise. `kept` is None if the result is unknown."""
-    kept: bool | None = True
+    is_kept: bool | None = True
     detail = ""
     try:
         value = own(run)
         if value is False:
-            kept, detail = False, "it returned False"
+            is_kept, detail = False, "it returned False"
         elif value is not None and value is not True:
-            kept, detail = None, f"it returned {shown_value(value)}: expected nothing, True or False"
+            is_kept, detail = None, f"it returned {shown_value(value)}: expected nothing, True or False"
     except AssertionError as error:
-        kept, detail = False, shown_error(error)
+        is_kept, detail = False, shown_error(error)
     except _Failed as failed:
-        kept, detail = None, str(failed.args[0])
+        is_kept, detail = None, str(failed.args[0])
     except Exception as error:  # noqa: BLE001 - whatever the user's code raises
-        kept, detail = None, f"raised {shown_error(error)}"
+        is_kept, detail = None, f"raised {shown_error(error)}"
     where = "" if run.position is None else f" at position {run.position}"
-    if kept:
+    if is_kept:
         up_to = "" if run.position is None else f" up to position {run.position}"
         return {"sentence": sentence, "kept": True, "detail": f"holds{up_to}", "position": None}
-    return {"sentence": sentence, "kept": kept, "detail": f"{detail}{where}", "position": run.position}
+    return {"sentence": sentence, "kept": is_kept, "detail": f"{detail}{where}", "position": run.position}
 
 
 def _states_of(

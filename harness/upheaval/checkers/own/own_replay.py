@@ -29,7 +29,7 @@ end.
 
 
 _BATCH_LENGTH: Final = 8 << 20
-"""Bytes of states after which their forms are asked for."""
+"""The bytes of states in one question for their forms."""
 BUDGET_VARIABLE: Final = "UPHEAVAL_REPLAY_SECONDS"
 """The environment variable that overrides `BUDGET_S`."""
 _SERVICE: Final = "service"
@@ -124,7 +124,7 @@ def replay_own(
 
 def _judge(interpreters: Interpreters, order: Order, states: Sequence[MemberState]) -> OwnReplay:
     answer = ask(interpreters, order, timeout_s=max(TIMEOUT_S, _WALL_OF_BUDGET * order.budget_s))
-    hashes = {int(position): each for position, each in answer["hashes"].items()}
+    hashes = {int(position): digest for position, digest in answer["hashes"].items()}
     forms = answer["forms"]
     if answer["has_form"]:
         for batch in _in_batches(states):
@@ -145,8 +145,8 @@ def _judge(interpreters: Interpreters, order: Order, states: Sequence[MemberStat
 def _in_batches(states: Iterable[MemberState]) -> Iterator[list[Sequence[bytes]]]:
     """Different states, some MiB at a time: all of them may be too large for the memory."""
     batch: list[Sequence[bytes]] = []
-    for each in {each.hash: each for each in states}.values():
-        batch.append(each.state)
+    for snapshot in {snapshot.hash: snapshot for snapshot in states}.values():
+        batch.append(snapshot.state)
         if sum(sum(map(len, state)) for state in batch) >= _BATCH_LENGTH:
             yield batch
             batch = []

@@ -62,10 +62,10 @@ LAUNCHER: Final = (sys.executable, "-I", "-S", "-c", _SAME_ADDRESSES)
 
 def environment(changed: Collection[Cause]) -> Mapping[str, str]:
     """The environment of a replay's process. It finds the same modules as this process."""
-    kept = _KEPT if Cause.ENVIRONMENT in changed else os.environ
-    paths = [str(Path(each).absolute()) for each in sys.path if each]
+    names = _KEPT if Cause.ENVIRONMENT in changed else os.environ
+    paths = [str(Path(path).absolute()) for path in sys.path if path]
     return {
-        **{name: os.environ[name] for name in kept if name in os.environ},
+        **{name: os.environ[name] for name in names if name in os.environ},
         **LOCALE,
         **_PLACES[Cause.LOCALE in changed],
         "PYTHONHASHSEED": _HASH_SEEDS[Cause.HASH_SEED in changed],

@@ -220,7 +220,7 @@ class _Copies:
     def _control(self, whole: _Whole, cuts: Sequence[int], left_s: float) -> _Control:
         """Run the second copy, with at most `left_s` seconds of processor time for snapshots.
 
-        Of those that do not fit into the memory for them together, the places that show least have none.
+        If all snapshots do not fit into the memory for them, the places that show least get none.
         """
         unsettled = replay_conditions.unsettle()
         replay = Replay(self._service, is_own=True, hears=True)

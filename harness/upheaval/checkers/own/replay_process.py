@@ -213,12 +213,12 @@ def _read_by_another(service: str, log: Sequence[LoggedMessage]) -> None:
 
 
 def _shown(answer: Sequence[bytes], payloads: Payloads) -> str:
-    return " ".join(shown(each, payloads) for each in answer)[:_SHOWN_MAX] if answer else "nothing"
+    return " ".join(shown(message, payloads) for message in answer)[:_SHOWN_MAX] if answer else "nothing"
 
 
 def read_log(run: str, member: int, end: int) -> list[LoggedMessage]:
     """The log of a member up to `end`."""
-    messages = (LoggedMessage(*each) for each in RecordedLog(RunFolder(run).member(member)).messages())
+    messages = (LoggedMessage(*message) for message in RecordedLog(RunFolder(run).member(member)).messages())
     return [message for message in messages if message.position <= end]
 
 

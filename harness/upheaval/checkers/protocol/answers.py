@@ -90,7 +90,7 @@ def judge_answers(
             judge.take(answer)
         except Broken as broken:
             finding = broken.finding(_PROMISE)
-            why = next((incomplete[each] for each in finding.members if each in incomplete), "")
+            why = next((incomplete[member] for member in finding.members if member in incomplete), "")
             detail = f"{finding.detail}; {why}" if why else finding.detail
             verdict = Verdict.UNKNOWN if why else finding.verdict
             return Finding(_PROMISE, verdict, detail, finding.members, finding.position, finding.operation)
@@ -107,12 +107,12 @@ class _Judge:
         self._traces = traces
         self._unled = 0
         self._commit: _Commit | None = None
-        """Of the answer before: most answers in the order of the log share it."""
+        """That of the previous answer. In the order of the log, most answers share it."""
         self._leaders = {
-            term: _Leader(facts.member_id, _lead(facts.terms[term].leads, deaths.get(facts.member_id, ())), each)
+            term: _Leader(facts.member_id, _lead(facts.terms[term].leads, deaths.get(facts.member_id, ())), known)
             for facts in traces
-            for term, each in facts.terms.items()
-            if each.leads
+            for term, known in facts.terms.items()
+            if known.leads
         }
 
     def take(self, answer: Answer) -> None:
@@ -160,14 +160,14 @@ class _Judge:
             if (moment := steps.first_from(answer.position)) is not None
         ]
         reports = (steps.first_from(answer.position) for steps in leader.facts.reports.values())
-        reported = sorted((each for each in reports if each is not None), key=lambda each: each.ns)
+        reported = sorted((moment for moment in reports if moment is not None), key=lambda moment: moment.ns)
         needed = quorum_of(len(self._traces)) - 1
         moments = list(of_traces)
         if len(reported) >= needed:
             moments.append((reported[needed - 1], leader.member_id))
         if not moments:
             return None
-        first, member_id = min(moments, key=lambda each: each[0].ns)
+        first, member_id = min(moments, key=lambda pair: pair[0].ns)
         # Up to the first of these positions, the same lines are the first ones for any position.
         end = min(moment.position for moment in (*(moment for moment, _ in of_traces), *reported))
         return _Commit(answer.term, answer.position, end, first, member_id)
@@ -217,13 +217,13 @@ def _answers_to_calls(evidence: Evidence, log: WitnessLog) -> Iterator[Answer]:
 
 def _deaths(faults: Iterable[FaultRecord]) -> dict[int, list[tuple[int, int]]]:
     """The faults that killed a consensus module and were seen to do so, by member."""
-    found: dict[int, list[tuple[int, int]]] = {}
+    deaths: dict[int, list[tuple[int, int]]] = {}
     for fault in faults:
         is_gone = fault.inject_proof is not None and fault.inject_proof.holds
         if is_gone and fault.what in _DEATHS and fault.component in (None, *OF_MODULE):
             for member_id in fault.members:
-                found.setdefault(member_id, []).append((fault.inject_begin_ns, fault.inject_end_ns))
-    return found
+                deaths.setdefault(member_id, []).append((fault.inject_begin_ns, fault.inject_end_ns))
+    return deaths
 
 
 def _check(evidence: Evidence, log: WitnessLog) -> list[Result]:

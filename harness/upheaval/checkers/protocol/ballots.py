@@ -100,7 +100,7 @@ class BallotRules:
                     ),
                 )
 
-    def said(self) -> str:
+    def summary(self) -> str:
         """Summarise what the promise rests on if it was kept."""
         won = sorted(term for voter in self._voters for term in voter.won)
         return f"{len(self._given)} votes of {self._members} members, {len(won)} terms won by a quorum"

@@ -93,9 +93,9 @@ class CommitRules:
     def at_end(self) -> Iterator[tuple[int, Broken]]:
         """After the last event of all members: yield the positions that a member received and no member sent."""
         heard = ((self._heard_reports, self._reported, "reported"), (self._heard_commits, self._announced, "committed"))
-        for marks, said, what in heard:
+        for marks, sent, what in heard:
             for (sender, term), mark in marks.items():
-                if said.get((sender, term), _NONE) < mark.position:
+                if sent.get((sender, term), _NONE) < mark.position:
                     detail = (
                         f"member {mark.place.member_id} heard from member {sender} of position {mark.position} in term "
                         f"{term} ({mark.place}), which member-{sender}/trace.jsonl does not have as {what}"
@@ -111,9 +111,9 @@ class CommitRules:
                 )
                 yield leader, event.invalid(detail, leader, position=position)
 
-    def said(self) -> str:
+    def summary(self) -> str:
         """Summarise what the promise rests on if it was kept."""
-        return self._terms.said()
+        return self._terms.summary()
 
     # --- messages ---
 

@@ -68,7 +68,7 @@ class TermLogs:
                 return False
         return False
 
-    def said(self) -> str:
+    def summary(self) -> str:
         """Summarise what the promise rests on if it was kept."""
         shown = ", ".join(f"{term}: {mark.position}" for term, mark in sorted(self.committed.items())[-8:])
         return f"{len(self.committed)} terms with a commit position" + (f" ({shown})" if shown else "")

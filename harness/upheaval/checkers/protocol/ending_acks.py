@@ -68,7 +68,7 @@ def problems(
 
     `members` is the size of the cluster. An acknowledgement may be lost in a fault of either side.
     """
-    leader = next((each for each in ended.values() if each.acks.term == each.requested_term_id >= 0), None)
+    leader = next((end for end in ended.values() if end.acks.term == end.requested_term_id >= 0), None)
     if leader is None:
         return
     acks = leader.acks

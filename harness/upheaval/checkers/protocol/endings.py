@@ -84,10 +84,10 @@ def check_endings(run: RunFolder, manifest: Manifest, controls: Sequence[Control
         if not folder.trace.exists():
             missing = member_id
             continue
-        found = _lives(member_id, folder.read_trace())
-        if found and found[-1].has_ended:
-            latest.add(id(found[-1]))
-        lives.extend(life for life in found if life.has_ended)
+        of_member = _lives(member_id, folder.read_trace())
+        if of_member and of_member[-1].has_ended:
+            latest.add(id(of_member[-1]))
+        lives.extend(life for life in of_member if life.has_ended)
     if missing >= 0:
         return [trace_missing(Promise.ENDS_AT_ONE_POSITION, missing)]
     try:
@@ -250,7 +250,7 @@ def _require_ordered(commands: Iterable[ControlRecord], groups: Sequence[Sequenc
     rest = iter(groups)
     for command in commands:
         members = {int(member) for member in command.members if member.isdigit()}
-        group = next((each for each in rest if members & {life.member_id for life in each}), None)
+        group = next((lives for lives in rest if members & {life.member_id for life in lives}), None)
         if group is None:
             detail = f"no trace tells of the {command.what} of members {_shown(members)}"
             raise Broken(Verdict.UNKNOWN, detail, members=tuple(sorted(members)))

@@ -20,7 +20,7 @@ def check_expected(evidence: Evidence) -> Iterable[Result]:
     run, manifest = evidence.run, evidence.manifest
     if not manifest.expected:
         return [NotApplicable(Promise.AS_EXPECTED, "no script says which messages to expect")]
-    missing = tuple(each for each in range(manifest.members) if not run.member(each).protocol_files())
+    missing = tuple(member_id for member_id in range(manifest.members) if not run.member(member_id).protocol_files())
     if missing:
         why = f"the protocol trace of member {missing[0]} is missing"
         return [Finding(Promise.AS_EXPECTED, Verdict.UNKNOWN, why, members=missing)]

@@ -85,7 +85,7 @@ def _judge_sessions(
     if not opened:
         return Finding(Promise.ONLY_CREDENTIALS, Verdict.UNKNOWN, "no session was opened at all")
     sure = f"{opened} sessions, all of {len(known)} principals of the credentials file"
-    refused = [each.shown for each in attempts if each.answer is ConnectAnswer.REFUSED]
+    refused = [attempt.shown for attempt in attempts if attempt.answer is ConnectAnswer.REFUSED]
     unanswered = [wrong for wrong in WrongCredentials if wrong not in refused]
     if attempts and unanswered:
         detail = f"no member answered to {_SHOWN[unanswered[0]]}"

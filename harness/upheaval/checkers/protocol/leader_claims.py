@@ -21,9 +21,9 @@ def _check(evidence: Evidence) -> list[Finding]:
     run, manifest, logs = evidence.run, evidence.manifest, evidence.logs
     for member_id in range(manifest.members):
         if not run.member(member_id).trace.exists():
-            found = one_leader_a_term(_claims(run, manifest, logs))
-            if found.verdict is Verdict.INVALID:
-                return [found]
+            finding = one_leader_a_term(_claims(run, manifest, logs))
+            if finding.verdict is Verdict.INVALID:
+                return [finding]
             return [trace_missing(Promise.ONE_LEADER_A_TERM, member_id)]
     return [one_leader_a_term(_claims(run, manifest, logs))]
 

@@ -26,7 +26,7 @@ def judge_kinds(
     run can read.
     """
     promise = Promise.ENTRIES_KNOWN
-    for entry in sorted(events.strange, key=lambda each: each.name is None):
+    for entry in sorted(events.strange, key=lambda entry: entry.name is None):
         if entry.name is not None:
             detail = f"the entry at position {entry.position} is a {entry.name}, which no log has"
             return [Finding(promise, Verdict.INVALID, detail, position=entry.position)]
@@ -49,11 +49,11 @@ def judge_suspensions(events: LogEvents, kinds: Sequence[EntryKind]) -> list[Res
     promise = Promise.SUSPENDED_TAKES_NOTHING
     if not events.suspensions:
         return [NotApplicable(promise, "the log does not suspend the cluster")]
-    found = [entry for kind, entry in events.while_suspended.items() if kind in kinds]
-    if not found:
+    entries = [entry for kind, entry in events.while_suspended.items() if kind in kinds]
+    if not entries:
         detail = f"suspended {events.suspensions} times, and nothing was appended meanwhile"
         return [Finding(promise, Verdict.VALID, detail)]
-    first = min(found, key=lambda each: each.position)
+    first = min(entries, key=lambda entry: entry.position)
     detail = f"{first.kind} at position {first.position}, where the log has the cluster suspended from {first.since} on"
     return [Finding(promise, Verdict.INVALID, detail, position=first.position)]
 

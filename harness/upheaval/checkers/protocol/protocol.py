@@ -11,7 +11,7 @@ from typing import Final
 from upheaval.checkers.checker import Checker, Source
 from upheaval.checkers.evidence.losses import losses_of
 from upheaval.checkers.evidence.node_states import candidate_term
-from upheaval.checkers.evidence.protocol_events import MemberEvent, NotTold, Place, Rules
+from upheaval.checkers.evidence.protocol_events import BrokenIfWhole, MemberEvent, Place, Rules
 from upheaval.checkers.evidence.troubles import timeouts_of
 from upheaval.checkers.promises import AnyPromise, Promise
 from upheaval.checkers.protocol.ballots import BallotRules, require_stored
@@ -58,7 +58,7 @@ def check_protocol(run: RunFolder, manifest: Manifest) -> list[Result]:
         has_spoken = False
         for event in folder.read_trace() if folder.trace.exists() else ():
             has_spoken |= event.event in _OF_MODULE
-            hearing.tell(member_event(folder.member_id, event))
+            hearing.on_event(member_event(folder.member_id, event))
         if not has_spoken:
             unheard.append(folder.member_id)
     if not unheard:
@@ -92,22 +92,22 @@ def _check_seen(run: RunFolder, manifest: Manifest) -> list[Finding]:
     for member_id, event in messages_of(run):
         if member_id in members:
             place = Place(member_id, event.line, run.consensus_file.name)
-            hearing.tell(MemberEvent(place, event.ns, event.event, event.fields))
+            hearing.on_event(MemberEvent(place, event.ns, event.event, event.fields))
     folders = [run.member(member_id) for member_id in members]
     for folder in folders:
         for event in folder.read_trace() if folder.trace.exists() else ():
             if event.event == TraceKind.ELECTION_STATE:
-                hearing.tell(member_event(folder.member_id, event))
+                hearing.on_event(member_event(folder.member_id, event))
     for forgotten in _compare_node_states(ballots, folders, forgetful):
         hearing.note(forgotten)
-    found = []
-    for each, not_seen in rules.items():
-        detail = f"{each.said()}, as forwarders saw them; {not_seen}"
-        good = Finding(each.promise, Verdict.VALID, detail)
+    findings = []
+    for rule, not_seen in rules.items():
+        detail = f"{rule.summary()}, as forwarders saw them; {not_seen}"
+        good = Finding(rule.promise, Verdict.VALID, detail)
         if why:
-            good = Finding(each.promise, Verdict.UNKNOWN, why)
-        found.append(hearing.worst.get(each.promise, good))
-    return found
+            good = Finding(rule.promise, Verdict.UNKNOWN, why)
+        findings.append(hearing.worst.get(rule.promise, good))
+    return findings
 
 
 def _why_not_whole(run: RunFolder, members: int) -> str:
@@ -117,8 +117,8 @@ def _why_not_whole(run: RunFolder, members: int) -> str:
         watches = watches_of(run.read_consensus())
     except FieldError as error:
         return f"{name}: {error}"
-    said = {member_id for member_id, event in messages_of(run) if event.event == TraceKind.SEND}
-    silent = next((member_id for member_id in range(members) if member_id not in said), None)
+    senders = {member_id for member_id, event in messages_of(run) if event.event == TraceKind.SEND}
+    silent = next((member_id for member_id in range(members) if member_id not in senders), None)
     for watch in watches:
         if watch.end_ns is None:
             return f"{name} has no end: its writer was killed"
@@ -155,28 +155,28 @@ class _Hearing:
     lost: dict[int, str] = field(default_factory=dict)
     """Members with lost trace lines or other files, and the reason. Their traces may lack events."""
 
-    def note(self, found: Finding) -> None:
+    def note(self, finding: Finding) -> None:
         """Keep a finding if it is worse than the one so far."""
-        known = self.worst.get(found.promise)
-        if known is None or found.verdict > known.verdict:
-            self.worst[found.promise] = found
+        known = self.worst.get(finding.promise)
+        if known is None or finding.verdict > known.verdict:
+            self.worst[finding.promise] = finding
 
-    def tell(self, event: MemberEvent) -> None:
+    def on_event(self, event: MemberEvent) -> None:
         """Feed the next event of a member."""
         if LOST_EVENTS in event.fields:
             self.lost.setdefault(event.member_id, f"{event.place} tells of lost events")
         lost = self.lost.get(event.member_id, "")
-        for each in self._unbroken():
+        for rule in self._unbroken():
             try:
-                each.on_event(event)
-            except Broken as found:
-                finding = _excused(found.finding(each.promise), lost if isinstance(found, NotTold) else "")
+                rule.on_event(event)
+            except Broken as broken:
+                finding = _excused(broken.finding(rule.promise), lost if isinstance(broken, BrokenIfWhole) else "")
                 self.note(finding)
                 if finding.verdict is Verdict.UNKNOWN:
                     self.lost.setdefault(event.member_id, finding.detail)
             except FieldError as error:
                 detail = f"{event.place}: {error}"
-                self.note(Finding(each.promise, Verdict.UNKNOWN, detail, members=(event.member_id,)))
+                self.note(Finding(rule.promise, Verdict.UNKNOWN, detail, members=(event.member_id,)))
                 self.lost.setdefault(event.member_id, detail)
 
     def conclude(self, *, is_sealed: bool) -> None:
@@ -184,12 +184,12 @@ class _Hearing:
         findings.
         """
         goes_on = "" if is_sealed else "the run is not sealed: traces may have been read up to different moments"
-        for each in self._unbroken():
-            for member_id, found in each.at_end():
-                self.note(_excused(found.finding(each.promise), self.lost.get(member_id, goes_on)))
+        for rule in self._unbroken():
+            for member_id, broken in rule.at_end():
+                self.note(_excused(broken.finding(rule.promise), self.lost.get(member_id, goes_on)))
 
     def _unbroken(self) -> list[Rules]:
-        broken = {found.promise for found in self.worst.values() if found.verdict is Verdict.INVALID}
+        broken = {finding.promise for finding in self.worst.values() if finding.verdict is Verdict.INVALID}
         return [rule for rule in self.rules if rule.promise not in broken]
 
 
@@ -230,7 +230,7 @@ def _finding(rules: Rules, broken: Finding | None, unheard: Sequence[int], run: 
             return trace_missing(rules.promise, member_id)
         detail = f"member-{member_id}/trace.jsonl tells nothing of its consensus module"
         return Finding(rules.promise, Verdict.UNKNOWN, detail, members=(member_id,))
-    return Finding(rules.promise, Verdict.VALID, rules.said())
+    return Finding(rules.promise, Verdict.VALID, rules.summary())
 
 
 PROTOCOL: Final = Checker(

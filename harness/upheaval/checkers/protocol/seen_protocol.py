@@ -52,7 +52,7 @@ class _Voter:
     """The first vote in each term, including votes for itself."""
     last: Ballot | None = None
     """The vote in the highest term."""
-    said: dict[int, Ballot] = field(default_factory=dict)
+    sent: dict[int, Ballot] = field(default_factory=dict)
     """The last vote or vote request that was sent to each member."""
     asked: dict[tuple[int, int], tuple[_Log, Ballot | None]] = field(default_factory=dict)
     """By term and candidate: the candidate's log, and the value of `last` when the request may have arrived."""
@@ -98,7 +98,7 @@ class SeenBallots:
         """Nothing: no rule needs the end of the messages."""
         return iter(())
 
-    def said(self) -> str:
+    def summary(self) -> str:
         """Summarise what the promise rests on if it was kept."""
         votes = sum(len(voter.ballots) for voter in self._voters)
         return f"{votes} votes of {self._members} members, {len(self._leaders)} terms led by a quorum's votes"
@@ -119,10 +119,10 @@ class SeenBallots:
     def _cast(self, voter: _Voter, event: MemberEvent, ballot: Ballot, before: Ballot | None) -> None:
         """Record a vote. `before` is a vote that was given before this one was requested."""
         to = event.integer("to")
-        known, said = voter.ballots.setdefault(ballot.term_id, ballot), voter.said.get(to)
+        known, sent = voter.ballots.setdefault(ballot.term_id, ballot), voter.sent.get(to)
         if event.fields.get(LATE) is not True:
-            voter.said[to] = ballot
-            before = max((each for each in (before, said) if each is not None), key=_term_of, default=None)
+            voter.sent[to] = ballot
+            before = max((vote for vote in (before, sent) if vote is not None), key=_term_of, default=None)
         if voter.last is None or voter.last.term_id < ballot.term_id:
             voter.last = ballot
         if known.candidate_id != ballot.candidate_id:
@@ -183,11 +183,11 @@ class SeenCommits:
         self._count = members
         self._terms = TermLogs(is_forgetful)
         self._reports: list[dict[int, dict[int, int]]] = [{} for _ in range(members)]
-        """By whom it may have reached, follower and term: the highest position."""
+        """The highest reported position, by the member that the report may have reached, follower and term."""
         self._stood = [_NONE] * members
-        """The last term that each stood for: who leads has stood for none since."""
+        """The last term in which each member was a candidate. A leader was a candidate in none since."""
         self._logs: dict[tuple[int, int], _Log] = {}
-        """By term and candidate, the log with which it stood."""
+        """The log of each candidate, by term and candidate."""
 
     def on_event(self, event: MemberEvent) -> None:
         """Check the next message or election."""
@@ -220,9 +220,9 @@ class SeenCommits:
         """Nothing: no rule needs the end of the messages."""
         return iter(())
 
-    def said(self) -> str:
+    def summary(self) -> str:
         """Summarise what the promise rests on if it was kept."""
-        return self._terms.said()
+        return self._terms.summary()
 
     def _led_by(self, member_id: int) -> int:
         led = (term for term, base in self._terms.bases.items() if base.place.member_id == member_id)
@@ -239,7 +239,7 @@ class SeenCommits:
         self._terms.commit(term, Mark(position, event.place))
 
     def _require_covered(self, event: MemberEvent, term: int, position: int) -> None:
-        if position <= max((mark.position for each, mark in self._terms.committed.items() if each <= term), default=0):
+        if position <= max((mark.position for led, mark in self._terms.committed.items() if led <= term), default=0):
             # The position had been committed before.
             return
         reports = self._reports[event.member_id]
@@ -252,7 +252,7 @@ class SeenCommits:
         if 1 + len(having) < needed:
             names = ", ".join(map(str, sorted((event.member_id, *having))))
             # Also count members that reached the position in an earlier term, and therefore in another log.
-            reaching = [each for each, terms in reports.items() if max(terms.values(), default=_NONE) >= position]
+            reaching = [member for member, terms in reports.items() if max(terms.values(), default=_NONE) >= position]
             rule = Rule.EARLIER_TERM_COUNTED if 1 + len(reaching) >= needed else Rule.NO_QUORUM
             raise event.invalid(
                 f"member {event.member_id} called position {position} committed in term {term}, which members {names} "

@@ -127,8 +127,8 @@ def _check(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:
     events = log.events
     is_asked = log.entries.has_any(LEDGER)
     messages = events.service_messages if is_asked or shipped.LEDGER in services_of(evidence.manifest) else ()
-    found = judge_ledger(evidence.operations, log.entries.those(LEDGER), messages, events.time_unit)
-    return excused(found, lambda: evidence.stall)
+    results = judge_ledger(evidence.operations, log.entries.those(LEDGER), messages, events.time_unit)
+    return excused(results, lambda: evidence.stall)
 
 
 LEDGER_CHECKER: Final = Checker(

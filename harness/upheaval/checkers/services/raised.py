@@ -29,8 +29,8 @@ class RaisedBy:
 def raised_in(run: RunFolder, traces: Sequence[TraceFacts]) -> list[RaisedBy]:
     """The exceptions of these members and of all companions, lowest log position first."""
     beside = [facts_of(MemberFolder(path, -1, path.name)) for path in companion_folders(run.path)]
-    found = [RaisedBy(facts, raised) for facts in (*traces, *beside) for raised in facts.raised]
-    return sorted(found, key=lambda each: each.raised.position)
+    exceptions = [RaisedBy(facts, raised) for facts in (*traces, *beside) for raised in facts.raised]
+    return sorted(exceptions, key=lambda exception: exception.raised.position)
 
 
 def check_raised(run: RunFolder, traces: Sequence[TraceFacts]) -> Finding:
@@ -38,24 +38,24 @@ def check_raised(run: RunFolder, traces: Sequence[TraceFacts]) -> Finding:
     places.
     """
     promise = Promise.SERVICES_RAISED_NOTHING
-    found = raised_in(run, traces)
-    if found:
-        first = found[0].raised
-        same = [each for each in found if _place(each.raised) == _place(first)]
-        owners = sorted({each.facts.folder for each in same})
-        times = max(each.raised.count for each in same)
+    exceptions = raised_in(run, traces)
+    if exceptions:
+        first = exceptions[0].raised
+        same = [exception for exception in exceptions if _place(exception.raised) == _place(first)]
+        owners = sorted({exception.facts.folder for exception in same})
+        times = max(exception.raised.count for exception in same)
         often = f", at least {times} times" if times > 1 else ""
-        others = len({_place(each.raised) for each in found}) - 1
+        others = len({_place(exception.raised) for exception in exceptions}) - 1
         more = f"; and at {others} other place{'s' * (others > 1)}" if others else ""
         detail = (
             f"service {first.service_id} raised {first.error}, at {first.where}, in {first.callback or 'a callback'} "
             f"at position {first.position}{often}, on {', '.join(owners)}"
-            f" ({found[0].facts.name}:{first.line} has the traceback){more}"
+            f" ({exceptions[0].facts.name}:{first.line} has the traceback){more}"
         )
-        members = tuple(sorted({each.facts.member_id for each in same if each.facts.member_id >= 0}))
+        members = tuple(sorted({exception.facts.member_id for exception in same if exception.facts.member_id >= 0}))
         return Finding(promise, Verdict.INVALID, " ".join(detail.split()), members=members, position=first.position)
     for facts in traces:
-        error = next((each for each in facts.errors if SERVICE_ERROR.fullmatch(each.kind)), None)
+        error = next((error for error in facts.errors if SERVICE_ERROR.fullmatch(error.kind)), None)
         if error is not None:
             detail = f"{facts.name}:{error.line}: a service of member {facts.member_id} raised, without a traceback"
             return Finding(promise, Verdict.INVALID, detail, members=(facts.member_id,))

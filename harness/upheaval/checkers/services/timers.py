@@ -73,7 +73,7 @@ class _Judge:
         self._clock = Clock((), time_unit)
         self._timers: dict[int, _Timer] = {}
         self._cancelled = self._crossed = self._judged = self._late = 0
-        # For answered entries with ever later invocations: the invocation times, and the entries.
+        # Answered entries, each invoked later than all before: the invocation times, and the entries.
         self._invoked: list[int] = []
         self._entered: list[LogEntry] = []
         self._missed: list[Broken] = []
@@ -207,9 +207,9 @@ def _check(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:
     if not are_shipped(services_of(evidence.manifest)):
         # A user's service may have scheduled all other timers.
         scheduled = {entry.id for entry in log.entries.those((Function.SCHEDULE,))}
-        fired = [each for each in fired if each.timer_id in scheduled]
-    found = judge_timers(evidence.operations, log.entries.those(TIMERS), fired, events.time_unit, elections)
-    return excused(found, lambda: evidence.stall)
+        fired = [timer for timer in fired if timer.timer_id in scheduled]
+    results = judge_timers(evidence.operations, log.entries.those(TIMERS), fired, events.time_unit, elections)
+    return excused(results, lambda: evidence.stall)
 
 
 TIMERS_CHECKER: Final = Checker(

@@ -118,13 +118,15 @@ def check_backups(
     origin = read_origin(run.path)
     if origin is not None:
         work.append(partial(_judge_restored, origin, members))
-    found = [_judged(judge) for judge in work]
-    if not found:
+    findings = [_judged(judge) for judge in work]
+    if not findings:
         return [NotApplicable(Promise.BACKED_UP, "there was no backup, and nothing was restored")]
-    worst = max(found, key=lambda finding: finding.verdict)
+    worst = max(findings, key=lambda finding: finding.verdict)
     if worst.verdict is not Verdict.VALID:
         return [worst]
-    return [Finding(Promise.BACKED_UP, Verdict.VALID, "; ".join(finding.detail for finding in found if finding.detail))]
+    return [
+        Finding(Promise.BACKED_UP, Verdict.VALID, "; ".join(finding.detail for finding in findings if finding.detail))
+    ]
 
 
 def _judged(judge: Callable[[], str]) -> Finding:
@@ -178,10 +180,10 @@ def _read(files: MemberFolder, noted: int) -> _Copy:
     try:
         log = RecordedLog(files)
         for segment in log.segments():
-            found = WitnessLog()
-            held.update((entry.id, entry.position) for entry in read_entries(segment, found))
-            held.update((f"call at {call.position}", call.position) for call in found.calls)
-            terms.extend(term.leadership_term_id for term in found.terms)
+            witness = WitnessLog()
+            held.update((entry.id, entry.position) for entry in read_entries(segment, witness))
+            held.update((f"call at {call.position}", call.position) for call in witness.calls)
+            terms.extend(term.leadership_term_id for term in witness.terms)
     except LogMissing as error:
         if noted <= 0:
             raise Broken(Verdict.UNKNOWN, f"{files.name} has no log: {error}") from error
@@ -204,9 +206,9 @@ def _require_operations(copy: _Copy, operations: Iterable[Operation]) -> None:
         position = operation.position
         if operation.outcome is not Outcome.OK or position is None or operation.f is Function.CALL:
             continue
-        found = copy.held.get(operation.id)
-        if copy.start < position <= copy.end and found != position:
-            where = "is missing" if found is None else f"is at position {found}"
+        held_at = copy.held.get(operation.id)
+        if copy.start < position <= copy.end and held_at != position:
+            where = "is missing" if held_at is None else f"is at position {held_at}"
             shown = f"operation id={operation.id} {operation.f} {operation.key}"
             detail = f"{shown}, acknowledged at position {position}, {where} in {copy.name}"
             raise Broken(Verdict.INVALID, detail, position=position, operation=operation.id)
@@ -258,7 +260,7 @@ def _require_majority(copy: _Copy, start: int, members: _Members) -> None:
 
 def _check_snapshots(copy: _Copy, members: _Members) -> set[tuple[int, int]]:
     """Check that each snapshot in the recording log is whole and equals a member's. Returns positions and services."""
-    found = set()
+    snapshots = set()
     for recording_id, position, service_id in snapshot_entries(copy.files.recording_log):
         what = "consensus module" if service_id == _MODULE_ID else f"service {service_id}"
         where = f"the snapshot of the {what} at position {position} in {copy.name}"
@@ -271,8 +273,8 @@ def _check_snapshots(copy: _Copy, members: _Members) -> set[tuple[int, int]]:
         others = list(_same_of_members(members, position, service_id))
         if others and content not in others:
             raise Broken(Verdict.INVALID, f"{where} is that of no member", position=position)
-        found.add((position, service_id))
-    return found
+        snapshots.add((position, service_id))
+    return snapshots
 
 
 def _same_of_members(members: _Members, position: int, service_id: int) -> Iterator[list[bytes]]:
@@ -323,26 +325,26 @@ class Held:
 def require_committed(name: str, held: Iterable[Held], committed: CommittedOverTime, grace_ns: int = GRACE_NS) -> int:
     """Check that a companion only had committed positions. Returns how many were compared. Raises `Broken`."""
     count = 0
-    for each in held:
-        known = committed.by(each.ns + grace_ns)
-        if each.position > known:
+    for report in held:
+        known = committed.by(report.ns + grace_ns)
+        if report.position > known:
             detail = (
-                f"{name} had the log up to position {each.position} at {each.ns // MS} ms ({each.line}), and the "
+                f"{name} had the log up to position {report.position} at {report.ns // MS} ms ({report.line}), and the "
                 f"traces call no more than {known} committed by then"
             )
-            raise Broken(Verdict.INVALID, detail, position=each.position)
+            raise Broken(Verdict.INVALID, detail, position=report.position)
         count += 1
     return count
 
 
 def _started(controls: Iterable[ControlRecord]) -> set[str]:
     """The companions that were seen running."""
-    found = set()
+    names = set()
     for control in controls:
         companion = _companion_of(control)
         if companion is not None and companion[1] == _START and control.proof.holds:
-            found.add(companion[0])
-    return found
+            names.add(companion[0])
+    return names
 
 
 def _companion_of(control: ControlRecord) -> tuple[str, str] | None:
@@ -453,14 +455,14 @@ def _judge_restored(origin: Origin, members: _Members) -> str:
     for member_id in range(members.count):
         try:
             log = members.log(member_id)
-            found = log_digest(log, origin.start_position, origin.position)
+            digest = log_digest(log, origin.start_position, origin.position)
         except LogMissing:
             continue
         if log.start_position != origin.start_position:
             start = log.start_position
             detail = f"the log of member {member_id} begins at position {start}"
             raise Broken(Verdict.UNKNOWN, detail, members=(member_id,), position=start)
-        if found != origin.log_digest:
+        if digest != origin.log_digest:
             raise Broken(
                 Verdict.INVALID,
                 f"member {member_id} does not have the log up to position {origin.position} that it was restored with",

@@ -91,11 +91,11 @@ def _by_records(
 
 
 def _records(messages: Sequence[bytes]) -> Mapping[_Key, list[bytes]]:
-    found: dict[_Key, list[bytes]] = {}
+    records: dict[_Key, list[bytes]] = {}
     record: Record
     for record in read_state(StateImage(messages)):
-        found.setdefault((record.kind, record.key), []).append(record.value)
-    return found
+        records.setdefault((record.kind, record.key), []).append(record.value)
+    return records
 
 
 def _value(values: list[bytes] | None) -> str:

@@ -27,7 +27,7 @@ def judge_java(recorded: Iterable[MemberState], replay: JavaReplay, finding: Fin
         alone = "a member of Aeron alone does the same from the last snapshot as one that reads the whole log"
         return replace(finding, detail=f"{finding.detail}; {alone}, and copies were not used: {replay.by_aeron}")
     compared = 0
-    for snapshot in sorted(recorded, key=lambda each: each.position):
+    for snapshot in sorted(recorded, key=lambda state: state.position):
         right = replay.states.get(snapshot.position)
         if snapshot.service_id != REPLAYED_SERVICE or right is None:
             continue

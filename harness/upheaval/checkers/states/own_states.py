@@ -42,9 +42,9 @@ def _broken(
 ) -> Finding | None:
     """The first kind of difference that shows. Each kind causes the later ones, too."""
     explain: Explained = explained or _as_it_is
-    as_is, changes = _as_is(own), ", ".join(each.changed for each in own.changed)
+    as_is, changes = _as_is(own), ", ".join(cause.changed for cause in own.changed)
     broken = replace(finding, verdict=Verdict.INVALID)
-    for snapshot in sorted(recorded, key=lambda each: each.position):
+    for snapshot in sorted(recorded, key=lambda snapshot: snapshot.position):
         right = own.hashes.get(snapshot.position)
         if snapshot.service_id == REPLAYED_SERVICE and right is not None and own.form(snapshot.hash) != own.form(right):
             detail = (

@@ -297,8 +297,8 @@ class Replay:
             cluster.time,
             cluster.time_unit,
             tuple(
-                OpenSession(each.id, each.response_stream_id, each.response_channel, each.encoded_principal)
-                for _, each in sorted(cluster.sessions.items())
+                OpenSession(session.id, session.response_stream_id, session.response_channel, session.encoded_principal)
+                for _, session in sorted(cluster.sessions.items())
             ),
         )
 

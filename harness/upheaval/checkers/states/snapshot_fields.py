@@ -146,15 +146,15 @@ def service_content(messages: Sequence[bytes]) -> tuple[Content, Sequence[bytes]
 def module_content(messages: Iterable[bytes]) -> Content:
     """All messages, with timers and sessions sorted. Raises `DecodeError` if the snapshot is truncated."""
     content = [_decoded(message) for message in messages]
-    if sum(isinstance(each, cm.SnapshotMarker) for each in content) < 2:
+    if sum(isinstance(message, cm.SnapshotMarker) for message in content) < 2:
         raise DecodeError("the snapshot of the consensus module has no end")
     return _in_order(_in_order(content, cm.Timer, _expiry), cm.ClusterSession, _session_id)
 
 
 def _in_order(content: Content, kind: type[Kind], key: Callable[[Kind], Any]) -> Content:
     """The content with the messages of one kind sorted, because members keep them in any order."""
-    ordered = iter(sorted((each for each in content if isinstance(each, kind)), key=key))
-    return [next(ordered) if isinstance(each, kind) else each for each in content]
+    ordered = iter(sorted((message for message in content if isinstance(message, kind)), key=key))
+    return [next(ordered) if isinstance(message, kind) else message for message in content]
 
 
 def _decoded(message: bytes) -> Message:
@@ -196,7 +196,7 @@ def module_difference(content: Content, place: Place, expected: ExpectedState | 
     """How a module differs from the log. `expected` is the replayed state of its service; None if that is not
     replayed.
     """
-    trackers = [each for each in content if isinstance(each, cm.PendingMessageTracker)]
+    trackers = [tracker for tracker in content if isinstance(tracker, cm.PendingMessageTracker)]
     services = max(len(trackers), origin.services)
     return (
         _missing_session(content, place)
@@ -220,7 +220,7 @@ def differing_field(content: Content, others: Content) -> str:
 
 def field_not_of_log(content: Content, place: Place, expected: ExpectedState | None, origin: Origin) -> str:
     """The first field in which a module differs from the log. Requires that `module_difference` found a difference."""
-    trackers = [each for each in content if isinstance(each, cm.PendingMessageTracker)]
+    trackers = [tracker for tracker in content if isinstance(tracker, cm.PendingMessageTracker)]
     if _missing_session(content, place):
         return cm.ClusterSession.__name__
     if expected and _timer_difference(content, expected, is_alone=max(len(trackers), origin.services) == 1):
@@ -238,37 +238,39 @@ def _field(content: Content, wanted: Content) -> str:
         if one != other:
             name = next(name for name in _names(one) if getattr(one, name) != getattr(other, name))
             return f"{type(one).__name__}.{name}"
-    return next((type(each).__name__ for each in content[len(wanted) :]), "")
+    return next((type(message).__name__ for message in content[len(wanted) :]), "")
 
 
 def app_version(content: Content) -> int:
     """The application version of the member that recorded the content."""
-    return next(each.app_version for each in content if isinstance(each, cm.SnapshotMarker))
+    return next(message.app_version for message in content if isinstance(message, cm.SnapshotMarker))
 
 
 def _shared(content: Content) -> Content:
     """The content without the values that members need not share: used buffer size, term of the service, minor version
     of the application, and the close reason of a session that the member decided to close as leader.
     """
-    found: list[Message] = []
-    for each in content:
-        match each:
+    shared: list[Message] = []
+    for message in content:
+        match message:
             case cm.PendingMessageTracker() | cm.ConsensusModule():
-                found.append(with_values(each, pending_message_capacity=0))
+                shared.append(with_values(message, pending_message_capacity=0))
             case PendingMessage():
-                found.append(with_values(each, leadership_term_id=0))
+                shared.append(with_values(message, leadership_term_id=0))
             case cm.SnapshotMarker():
-                found.append(with_values(each, app_version=each.app_version >> 16))
+                shared.append(with_values(message, app_version=message.app_version >> 16))
             case cm.ClusterSession():
-                found.append(with_values(each, close_reason=NULL_INT32))
+                shared.append(with_values(message, close_reason=NULL_INT32))
             case _:
-                found.append(each)
-    return found
+                shared.append(message)
+    return shared
 
 
 def _missing_session(content: Content, place: Place) -> str:
     opened = {event.cluster_session_id for _, event in place.sessions}
-    held = {each.cluster_session_id for each in content if isinstance(each, cm.ClientSession | cm.ClusterSession)}
+    held = {
+        session.cluster_session_id for session in content if isinstance(session, cm.ClientSession | cm.ClusterSession)
+    }
     if opened - held:
         return f"misses session {min(opened - held)}, which is open there"
     if held - opened:
@@ -277,7 +279,7 @@ def _missing_session(content: Content, place: Place) -> str:
 
 
 def _timer_difference(content: Content, expected: ExpectedState, *, is_alone: bool) -> str:
-    held = {(each.correlation_id, each.deadline) for each in content if isinstance(each, cm.Timer)}
+    held = {(timer.correlation_id, timer.deadline) for timer in content if isinstance(timer, cm.Timer)}
     lost, extra = set(expected.timers) - held, held - set(expected.timers)
     if lost:
         return f"misses timer {min(lost)[0]} of deadline {min(lost)[1]}"
@@ -299,7 +301,11 @@ def _module_content(
     content: Content, place: Place, services: int, expected: ExpectedState | None, origin: Origin
 ) -> Content:
     """The required content of the module. Where several values are right, it has the actual one."""
-    held = {each.cluster_session_id: each.close_reason for each in content if isinstance(each, cm.ClusterSession)}
+    held = {
+        session.cluster_session_id: session.close_reason
+        for session in content
+        if isinstance(session, cm.ClusterSession)
+    }
     allowed = _close_reasons(place, origin, is_replayed=expected is not None and services == 1)
     sessions = [
         cm.ClusterSession(
@@ -313,7 +319,7 @@ def _module_content(
         )
         for position, event in place.sessions
     ]
-    timers = [each for each in content if isinstance(each, cm.Timer)]
+    timers = [timer for timer in content if isinstance(timer, cm.Timer)]
     trackers: list[cm.PendingMessageTracker] = []
     messages: list[Message] = []
     for service_id in range(services):
@@ -340,13 +346,13 @@ def _on_their_way(
     content: Content, place: Place, service_id: int, expected: ExpectedState | None
 ) -> tuple[cm.PendingMessageTracker, Content]:
     logged = place.logged.get(service_id, _first_number(service_id))
-    messages = (each for each in content if isinstance(each, PendingMessage))
+    messages = (message for message in content if isinstance(message, PendingMessage))
     held = [message for message in messages if _service_of(message.cluster_session_id) == service_id]
-    payloads: Sequence[bytes] = [each.payload for each in held]
+    payloads: Sequence[bytes] = [message.payload for message in held]
     if expected is not None and service_id == REPLAYED_SERVICE:
         payloads = expected.pending
     # Our members write no term; Aeron's write the term in which the service offered the message.
-    terms = [_term_of(each, place) for each in held]
+    terms = [_term_of(message, place) for message in held]
     terms += [0] * (len(payloads) - len(terms))
     pending = [
         PendingMessage(term, logged + 1 + index, MAX_POSITION, payload)
@@ -364,7 +370,7 @@ def _capacity(content: Content, service_id: int, payloads: Sequence[bytes]) -> i
     """The allowed capacity. Our members write a constant; Aeron's write the used buffer size, which may include
     padding.
     """
-    trackers = (each for each in content if isinstance(each, cm.PendingMessageTracker))
+    trackers = (tracker for tracker in content if isinstance(tracker, cm.PendingMessageTracker))
     held = next((tracker.pending_message_capacity for tracker in trackers if tracker.service_id == service_id), -1)
     used = sum(_RECORD_HEADER + session_header.LENGTH + len(payload) + 7 & -8 for payload in payloads)
     is_used = held % 8 == 0 and (held >= used if payloads else held == 0)

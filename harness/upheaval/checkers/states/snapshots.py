@@ -90,11 +90,11 @@ class Snapshots:
 
 def check_snapshots(run: RunFolder, manifest: Manifest, log_member: int, log_end: int) -> list[Result]:
     """Judge both promises. The log of `log_member`, up to `log_end`, is the witness."""
-    found = read_snapshots(run, manifest)
+    snapshots = read_snapshots(run, manifest)
     is_java = manifest.system != OWN_SYSTEM and not can_replay(manifest.service or "")
     can_run = can_replay(manifest.service or "")
-    own = None if can_run or is_java else _Own(run, manifest, log_member, log_end, found.services)
-    if not found.services and not found.modules and not found.unreadable:
+    own = None if can_run or is_java else _Own(run, manifest, log_member, log_end, snapshots.services)
+    if not snapshots.services and not snapshots.modules and not snapshots.unreadable:
         valid = Finding(Promise.SNAPSHOT_IS_REPLAY, Verdict.VALID, _NO_SNAPSHOT)
         if is_java:
             replayed_alone = judge_java((), replay_java(run, manifest, log_member, log_end), valid)
@@ -105,16 +105,16 @@ def check_snapshots(run: RunFolder, manifest: Manifest, log_member: int, log_end
         return [NotApplicable(Promise.STATES_AGREE, _NO_SNAPSHOT), replayed_alone]
     log = [LoggedMessage(*message) for message in RecordedLog(run.member(log_member)).messages()]
     expected = {state.position: state for state in expected_states(manifest.service, log)} if can_run else {}
-    agree = _states_agree(found, expected, log, manifest.service, own, Payloads.of(run))
+    agree = _states_agree(snapshots, expected, log, manifest.service, own, Payloads.of(run))
     asked = {place.position: place for place in snapshot_fields.places(log)}
     is_copied = read_origin(run.path) is not None or len(_folders(run, manifest.members)) > manifest.members
-    replayed = _equal_replay(found, _Given(asked, expected, log_end, is_copied))
+    replayed = _equal_replay(snapshots, _Given(asked, expected, log_end, is_copied))
     if is_java and replayed.verdict is Verdict.VALID:
-        return [agree, judge_java(found.services, replay_java(run, manifest, log_member, log_end), replayed)]
+        return [agree, judge_java(snapshots.services, replay_java(run, manifest, log_member, log_end), replayed)]
     if own is not None and replayed.verdict is Verdict.VALID:
         is_explained = isinstance(agree, Finding) and agree.explanation is not None
         explained = None if is_explained else own.explained
-        return [agree, judge_own(found.services, own.replay, replayed, explained)]
+        return [agree, judge_own(snapshots.services, own.replay, replayed, explained)]
     return [agree, replayed]
 
 
@@ -145,7 +145,7 @@ class _Own:
             for state in states
             if state.position == finding.position
         ]
-        snapshots = {each.position for each in states}
+        snapshots = {state.position for state in states}
         return replace(finding, explanation=explain(self.replay, finding.position, recorded, snapshots))
 
 
@@ -197,7 +197,7 @@ def _recorded(folder: MemberFolder, recording_id: int) -> list[bytes]:
 def _folders(run: RunFolder, members: int) -> list[MemberFolder]:
     """The folders of members and standbys, which take snapshots."""
     standbys = [path for path in companion_folders(run.path) if path.name.startswith(STANDBY)]
-    return [run.member(each) for each in range(members)] + [MemberFolder(path, -1, path.name) for path in standbys]
+    return [run.member(member) for member in range(members)] + [MemberFolder(path, -1, path.name) for path in standbys]
 
 
 def has_snapshots(run: RunFolder, manifest: Manifest) -> bool:
@@ -209,7 +209,7 @@ def has_snapshots(run: RunFolder, manifest: Manifest) -> bool:
 
 
 def _states_agree(
-    found: Snapshots,
+    snapshots: Snapshots,
     expected: Mapping[int, ExpectedState],
     log: Sequence[LoggedMessage],
     service: str,
@@ -217,7 +217,7 @@ def _states_agree(
     payloads: Payloads,
 ) -> Result:
     groups: dict[tuple[int, int], list[ServiceSnapshot]] = {}
-    for snapshot in found.services:
+    for snapshot in snapshots.services:
         groups.setdefault((snapshot.position, snapshot.service_id), []).append(snapshot)
     agreed = -1
     for (position, service_id), group in sorted(groups.items()):
@@ -226,26 +226,26 @@ def _states_agree(
         if len(hashes) == 1 or (is_own and own is not None and len(set(map(own.replay.form, hashes))) == 1):
             agreed = max(agreed, position)
             continue
-        told = ", ".join(f"{each.owner} has {each.hash[:_SHOWN_DIGITS]}" for each in group)
+        shown = ", ".join(f"{snapshot.owner} has {snapshot.hash[:_SHOWN_DIGITS]}" for snapshot in group)
         right = expected.get(position) if service_id == REPLAYED_SERVICE else None
         right_hash = "" if right is None else state_hash(right.messages)
-        wrong = next((each for each in group if right is not None and each.hash != right_hash), group[-1])
+        wrong = next((snapshot for snapshot in group if right is not None and snapshot.hash != right_hash), group[-1])
         where = f"; their last equal state was at position {agreed}" if agreed >= 0 else ""
         where += f"; {_compared(group, payloads)}"
         if right is not None:
             where = f"; {first_divergence(service, log, expected.get(agreed), right, wrong.state, wrong.owner)}"
-        detail = f"service {service_id} at position {position}: {told}{where}"
+        detail = f"service {service_id} at position {position}: {shown}{where}"
         broken = Finding(Promise.STATES_AGREE, Verdict.INVALID, detail, members=_members(group), position=position)
         return own.explained(broken) if is_own and own is not None else broken
-    differ = _modules_differ(found.modules)
+    differ = _modules_differ(snapshots.modules)
     if differ is not None:
         return differ
-    if found.unreadable:
-        return Finding(Promise.STATES_AGREE, Verdict.UNKNOWN, f"a snapshot cannot be read: {found.unreadable}")
+    if snapshots.unreadable:
+        return Finding(Promise.STATES_AGREE, Verdict.UNKNOWN, f"a snapshot cannot be read: {snapshots.unreadable}")
     compared = [(where, group) for where, group in sorted(groups.items()) if len(group) > 1]
     if not compared:
         return Finding(Promise.STATES_AGREE, Verdict.VALID, "no position at which two members have a snapshot")
-    if all(snapshot.is_empty for snapshot in found.services):
+    if all(snapshot.is_empty for snapshot in snapshots.services):
         why = "no service wrote anything into a snapshot: there is no state to compare"
         return NotApplicable(Promise.STATES_AGREE, why)
     (position, service_id), group = compared[-1]
@@ -256,7 +256,7 @@ def _states_agree(
 def _modules_differ(modules: Iterable[ModuleSnapshot]) -> Finding | None:
     """The finding on the first position at which the modules of two owners differ; None if none do."""
     first: dict[int, ModuleSnapshot] = {}
-    for module in sorted(modules, key=lambda each: each.position):
+    for module in sorted(modules, key=lambda module: module.position):
         other = first.setdefault(module.position, module)
         broken = snapshot_fields.members_difference(module.content, other.content, other.owner)
         if broken:
@@ -276,9 +276,9 @@ def _modules_differ(modules: Iterable[ModuleSnapshot]) -> Finding | None:
 
 def _compared(group: Sequence[ServiceSnapshot], payloads: Payloads) -> str:
     """Compare a snapshot of the majority with the first one that differs."""
-    counts = Counter(each.hash for each in group)
-    usual = max(group, key=lambda each: counts[each.hash])
-    other = next(each for each in group if each.hash != usual.hash)
+    counts = Counter(snapshot.hash for snapshot in group)
+    usual = max(group, key=lambda snapshot: counts[snapshot.hash])
+    other = next(snapshot for snapshot in group if snapshot.hash != usual.hash)
     return state_difference(usual.state, other.state, (usual.owner, other.owner), payloads)
 
 
@@ -299,10 +299,10 @@ class _Given:
     is_copied: bool
 
 
-def _equal_replay(found: Snapshots, given: _Given) -> Finding:
-    every: list[ServiceSnapshot | ModuleSnapshot] = [*found.services, *found.modules]
-    for position in sorted({each.position for each in every}):
-        broken = _broken_at(position, [each for each in every if each.position == position], given)
+def _equal_replay(snapshots: Snapshots, given: _Given) -> Finding:
+    every: list[ServiceSnapshot | ModuleSnapshot] = [*snapshots.services, *snapshots.modules]
+    for position in sorted({snapshot.position for snapshot in every}):
+        broken = _broken_at(position, [snapshot for snapshot in every if snapshot.position == position], given)
         if broken:
             what, who, signature = broken
             return Finding(
@@ -313,12 +313,14 @@ def _equal_replay(found: Snapshots, given: _Given) -> Finding:
                 position=position,
                 signature=signature,
             )
-    if found.unreadable:
-        return Finding(Promise.SNAPSHOT_IS_REPLAY, Verdict.UNKNOWN, f"a snapshot cannot be read: {found.unreadable}")
-    whole = [service for service in found.services if given.expected and service.service_id == REPLAYED_SERVICE]
+    if snapshots.unreadable:
+        return Finding(
+            Promise.SNAPSHOT_IS_REPLAY, Verdict.UNKNOWN, f"a snapshot cannot be read: {snapshots.unreadable}"
+        )
+    whole = [service for service in snapshots.services if given.expected and service.service_id == REPLAYED_SERVICE]
     how = "sessions, terms, timers, messages and states" if whole else "sessions and terms"
-    others = len(found.services) - len(whole) if whole else 0
-    count = len(found.services) + len(found.modules) - others
+    others = len(snapshots.services) - len(whole) if whole else 0
+    count = len(snapshots.services) + len(snapshots.modules) - others
     rest = f", of {others} recordings of other services the sessions" if others else ""
     return Finding(
         Promise.SNAPSHOT_IS_REPLAY, Verdict.VALID, f"{how} of {count} recordings are as the log gives them{rest}"
@@ -334,7 +336,7 @@ def _broken_at(
     if position not in given.asked:
         return f"there is a snapshot at position {position}, where the log asks for none", (), None
     for snapshot in group:
-        of_owner = [each for each in group if each.owner == snapshot.owner]
+        of_owner = [other for other in group if other.owner == snapshot.owner]
         broken = _difference(snapshot, of_owner, given)
         if broken:
             return f"{_where(snapshot)} {broken}", _members([snapshot]), _signature(snapshot, of_owner, given)
@@ -352,7 +354,7 @@ def _signature(
 
 
 def _origin(snapshot: ModuleSnapshot, group: Sequence[ServiceSnapshot | ModuleSnapshot], given: _Given) -> Origin:
-    services = [each.service_id for each in group if isinstance(each, ServiceSnapshot)]
+    services = [other.service_id for other in group if isinstance(other, ServiceSnapshot)]
     return Origin(snapshot.member_id, given.is_copied, 1 + max(services, default=-1))
 
 

@@ -96,7 +96,7 @@ def _require_written(member: Informed, services: int) -> None:
     who = member.holder
     places = {record.place for record in member.records}
     for noted in member.noted:
-        lacking = [each for each in range(-1, services) if (noted.position, each) not in places]
+        lacking = [service_id for service_id in range(-1, services) if (noted.position, service_id) not in places]
         if lacking:
             what = "the consensus module" if lacking[0] < 0 else f"service {lacking[0]}"
             detail = (

@@ -43,9 +43,9 @@ def state_difference(
     if by_field:
         return f"{where}; {by_field}"
     for a, b in ((ours, theirs), (b"".join(one), b"".join(other))):
-        told = _by_json(a, b, names)
-        if told:
-            return f"{where}; {told}"
+        difference = _by_json(a, b, names)
+        if difference:
+            return f"{where}; {difference}"
     shown = [f"{name} has {_shown(content, offset)}" for name, content in zip(names, (ours, theirs), strict=True)]
     return f"{where}; {', '.join(shown)}"
 
@@ -86,10 +86,10 @@ def _by_json(one: bytes, other: bytes, names: tuple[str, str]) -> str:
         ours, theirs = json.loads(one), json.loads(other)
     except (ValueError, RecursionError):
         return ""
-    found = _first(ours, theirs)
-    if found is None:
+    difference = _first(ours, theirs)
+    if difference is None:
         return f"as JSON both are equal: {_order(ours, theirs)}"
-    path, a, b = found
+    path, a, b = difference
     place = "".join(f"[{part!r}]" for part in path) or "the whole"
     if isinstance(a, list) and isinstance(b, list) and sorted(map(json.dumps, a)) == sorted(map(json.dumps, b)):
         return f"the elements of {place} are the same in another order, such as that of a set"
@@ -102,17 +102,17 @@ def _first(one: Json, other: Json, path: _Path = ()) -> tuple[_Path, Json, Json]
         for key in {**one, **other}:
             if key not in one or key not in other:
                 return path, _only(one, key), _only(other, key)
-            found = _first(one[key], other[key], (*path, key))
-            if found is not None:
-                return found
+            difference = _first(one[key], other[key], (*path, key))
+            if difference is not None:
+                return difference
         return None
     if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
         if sorted(map(json.dumps, one)) == sorted(map(json.dumps, other)) and one != other:
             return path, one, other
         for index, (a, b) in enumerate(zip(one, other, strict=True)):
-            found = _first(a, b, (*path, index))
-            if found is not None:
-                return found
+            difference = _first(a, b, (*path, index))
+            if difference is not None:
+                return difference
         return None
     return None if one == other and type(one) is type(other) else (path, one, other)
 

@@ -63,7 +63,7 @@ class Holder:
 
 def ordered_snapshots(controls: Iterable[ControlRecord], what: AdminCommand, field: str) -> list[OrderedSnapshot]:
     """The proved commands of that kind. `field` is the field of a member's position in the record."""
-    found = []
+    ordered = []
     for line, control in enumerate(controls, 1):
         if control.what != what or not control.proof.holds:
             continue
@@ -72,8 +72,8 @@ def ordered_snapshots(controls: Iterable[ControlRecord], what: AdminCommand, fie
             for member, seen in control.members.items()
             if member.isdigit() and isinstance(seen, dict) and type(position := seen.get(field)) is int
         }
-        found.append(OrderedSnapshot(line, control.what, control.begin_ns, control.end_ns, positions))
-    return found
+        ordered.append(OrderedSnapshot(line, control.what, control.begin_ns, control.end_ns, positions))
+    return ordered
 
 
 def require_by_all(order: OrderedSnapshot, members: Iterable[Holder]) -> None:

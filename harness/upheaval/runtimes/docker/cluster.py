@@ -207,18 +207,18 @@ class DockerCluster(LiveCluster[DockerMember]):
     runtime = DOCKER
     poll_interval_s = POLL_INTERVAL_S
 
-    def __init__(self, folder: Path, config: ClusterSpec, client: Client, *, kept: bool = False) -> None:
+    def __init__(self, folder: Path, config: ClusterSpec, client: Client, *, detached: bool = False) -> None:
         members: list[DockerMember] = []
         super().__init__(folder, config, members)
         self.system: SystemInContainers = in_containers(config.system)
         self.client = client
-        self._is_kept = kept
+        self._is_detached = detached
         self.engine_run = EngineRun(
             client,
             config.run_id,
             config.members,
-            labels.labels_of_run(config.run_id, kept=kept),
-            choose_cleaning(client, kept=kept),
+            labels.labels_of_run(config.run_id, detached=detached),
+            choose_cleaning(client, detached=detached),
         )
         self.names: dict[int, Mapping[str, str]] = {}
         """The addresses that a member dials for endpoints of other members, by the dialling member's id."""
@@ -232,9 +232,9 @@ class DockerCluster(LiveCluster[DockerMember]):
 
     @classmethod
     def create(
-        cls, folder: str | os.PathLike[str], spec: ClusterSpec = CLUSTER_OF_THREE, *, kept: bool = False
+        cls, folder: str | os.PathLike[str], spec: ClusterSpec = CLUSTER_OF_THREE, *, detached: bool = False
     ) -> "DockerCluster":
-        """Make a new cluster in a new or empty folder; nothing runs yet. `kept`: the cluster may outlive this process.
+        """Make a new cluster in a new or empty folder; nothing runs yet. `detached`: it may outlive this process.
 
         A custom service is copied from its source folder, or is part of the image. Containers that killed harnesses
         left in the engine are removed first. With a planted bug, the members run a test build of the node. Raises
@@ -251,7 +251,7 @@ class DockerCluster(LiveCluster[DockerMember]):
             labels.remove_abandoned(client)
             spec = with_base_port(spec)
             cluster_file.require_usable(path)
-            cluster = cls(path, spec, client, kept=kept)
+            cluster = cls(path, spec, client, detached=detached)
             cluster.run.create(new_manifest(spec, cls.runtime))
             write_schema(cluster.run, spec.schema)
             cluster_file.save(spec, cls.runtime, path)
@@ -274,7 +274,7 @@ class DockerCluster(LiveCluster[DockerMember]):
             raise UsageError(f"the cluster in {path} does not run in containers")
         client = connect()
         with closed_on_failure(client):
-            return cls(path, spec, client, kept=True)
+            return cls(path, spec, client, detached=True)
 
     # --- handles ---
 
@@ -357,12 +357,12 @@ class DockerCluster(LiveCluster[DockerMember]):
     def down(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """End everything, collect its files, and remove it from the engine.
 
-        If the files of a kept cluster cannot be collected, it stays in the engine, so that nothing is lost.
+        If the files of a detached cluster cannot be collected, it stays in the engine, so that nothing is lost.
         """
         with contextlib.ExitStack() as stack:
             # Callbacks run from the last to the first, each even if another one fails.
             stack.callback(self.close)
-            if not self._is_kept:
+            if not self._is_detached:
                 stack.callback(self._remove)
             for companion in self.companions():
                 companion.stop(timeout_s)
@@ -371,7 +371,7 @@ class DockerCluster(LiveCluster[DockerMember]):
             # What the links recorded is part of the run, so they are closed before the run is sealed.
             super().close()
             self.seal()
-            if self._is_kept:
+            if self._is_detached:
                 self._remove()
 
     def _stop_members(self, timeout_s: float) -> None:

@@ -100,7 +100,7 @@ def free_subnets(client: Client, within: str, count: int) -> list[str]:
 
 
 def create_network(client: Client, name: str, labels: Mapping[str, str]) -> str:
-    """Create a bridge network in a subnet of its own. Returns its name."""
+    """Create a bridge network in a separate subnet. Returns its name."""
     import docker
 
     for attempt in range(_ATTEMPTS):

@@ -64,7 +64,7 @@ def connect() -> Client:
 def _keep_off_proxies() -> None:
     """Bypass the user's proxy for an engine at tcp://, since that proxy is for the internet.
 
-    Sets the variables of this process, because testcontainers creates clients of its own.
+    Sets the variables of this process, because testcontainers creates its own clients.
     """
     host = urlsplit(os.environ.get("DOCKER_HOST", "")).hostname
     if host is None:

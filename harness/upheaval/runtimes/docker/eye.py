@@ -103,7 +103,7 @@ class _Looking:
         self._socket: socket.socket = getattr(self._stream, "_sock", self._stream)
         self._socket.settimeout(_SLICE_S)
         self._frames = bytearray()
-        self._said = bytearray()
+        self._output = bytearray()
 
     def send(self, question: bytes) -> None:
         """Send a request. Raises `EOFError` when the process has ended, or printed something without a request."""
@@ -122,16 +122,16 @@ class _Looking:
         """The next line. Raises `EOFError` at the end of the output or for more than one line, and `TimeoutError`,
         after which the caller may try again.
         """
-        while b"\n" not in self._said:
+        while b"\n" not in self._output:
             piece = self._socket.recv(65536)
             if not piece:
                 raise EOFError
             self._frames += piece
             self._take_frames()
-        line, _, rest = self._said.partition(b"\n")
+        line, _, rest = self._output.partition(b"\n")
         if rest:
             raise EOFError
-        self._said.clear()
+        self._output.clear()
         return printed(line)
 
     def _take_frames(self) -> None:
@@ -140,7 +140,7 @@ class _Looking:
             end = _FRAME.size + length
             if len(self._frames) < end:
                 return
-            self._said += self._frames[_FRAME.size : end]
+            self._output += self._frames[_FRAME.size : end]
             del self._frames[:end]
 
     def close(self) -> None:

@@ -23,11 +23,11 @@ _PLACE: Final = "upheaval.harness-place"
 _KEPT: Final = "upheaval.kept"
 
 
-def labels_of_run(run_id: str, *, kept: bool) -> dict[str, str]:
-    """The labels of everything that this process creates for a run. `kept`: it may outlive this process."""
+def labels_of_run(run_id: str, *, detached: bool) -> dict[str, str]:
+    """The labels of everything that this process creates for a run. `detached`: it may outlive this process."""
     me = Owner.me()
     labels = {RUN_ID: run_id, _PID: me.pid, _START: me.start, _PLACE: me.place}
-    return labels | ({_KEPT: "true"} if kept else {})
+    return labels | ({_KEPT: "true"} if detached else {})
 
 
 def is_abandoned(labels: Mapping[str, str]) -> bool:
@@ -40,13 +40,17 @@ def is_abandoned(labels: Mapping[str, str]) -> bool:
 def abandoned(client: Client) -> list[str]:
     """The leftovers of killed harnesses: kind and name of each."""
     with engine_errors("looking for what killed harnesses left in the engine"):
-        return [f"{thing.kind} {thing.name}" for thing in _things(client, RUN_ID) if is_abandoned(thing.labels)]
+        return [
+            f"{resource.kind} {resource.name}"
+            for resource in _resources(client, RUN_ID)
+            if is_abandoned(resource.labels)
+        ]
 
 
 def is_there(client: Client, run_id: str) -> bool:
     """Whether the engine has anything of a run, running or not."""
     with engine_errors("looking for what a run has in the engine"):
-        return any(True for _ in _things(client, f"{RUN_ID}={run_id}"))
+        return any(True for _ in _resources(client, f"{RUN_ID}={run_id}"))
 
 
 def remove_abandoned(client: Client) -> int:
@@ -60,41 +64,41 @@ def remove_run(client: Client, run_id: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Thing:
+class _Resource:
     kind: str
     name: str
     labels: Mapping[str, str]
     remove: Callable[[], None]
 
 
-def _things(client: Client, label: str) -> Iterator[_Thing]:
+def _resources(client: Client, label: str) -> Iterator[_Resource]:
     """Everything with the label, containers first: networks and volumes in use cannot be removed."""
     api, filters = client.api, {"label": label}
     for container in api.containers(all=True, filters=filters):
         name = (container["Names"] or [container["Id"]])[0].removeprefix("/")
         remove = partial(api.remove_container, container["Id"], force=True, v=True)
-        yield _Thing("container", name, container["Labels"] or {}, remove)
+        yield _Resource("container", name, container["Labels"] or {}, remove)
     for network in api.networks(filters=filters):
-        yield _Thing("network", network["Name"], network["Labels"] or {}, partial(api.remove_network, network["Id"]))
+        yield _Resource("network", network["Name"], network["Labels"] or {}, partial(api.remove_network, network["Id"]))
     for volume in api.volumes(filters=filters)["Volumes"] or ():
         remove = partial(api.remove_volume, volume["Name"], force=True)
-        yield _Thing("volume", volume["Name"], volume["Labels"] or {}, remove)
+        yield _Resource("volume", volume["Name"], volume["Labels"] or {}, remove)
 
 
 def _remove(client: Client, label: str, *, is_wanted: Callable[[Mapping[str, str]], bool]) -> int:
     count = 0
     with engine_errors("removing what a run left in the engine"):
-        for thing in _things(client, label):
-            if is_wanted(thing.labels):
+        for resource in _resources(client, label):
+            if is_wanted(resource.labels):
                 with _gone_is_fine():
-                    thing.remove()
+                    resource.remove()
                     count += 1
     return count
 
 
 @contextlib.contextmanager
 def _gone_is_fine() -> Iterator[None]:
-    """Ignore that another process removed the same thing, or is removing it."""
+    """Ignore that another process removed the same resource, or is removing it."""
     import docker
 
     try:

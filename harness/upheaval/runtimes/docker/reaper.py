@@ -35,13 +35,13 @@ class Cleaning:
                 Reaper.get_instance()
 
 
-def choose_cleaning(client: Client, *, kept: bool) -> Cleaning:
-    """Choose Ryuk if its image is present, it is not switched off, and the cluster is not kept."""
+def choose_cleaning(client: Client, *, detached: bool) -> Cleaning:
+    """Choose Ryuk if its image is present, it is not switched off, and the cluster is not detached."""
     import docker
     from testcontainers.core.config import testcontainers_config
     from testcontainers.core.labels import LABEL_SESSION_ID, SESSION_ID
 
-    if kept:
+    if detached:
         return Cleaning("kept until `upheaval down`")
     if os.environ.get("TESTCONTAINERS_RYUK_DISABLED", "").lower() in ("1", "true", "yes"):
         return Cleaning("cleaned by label: Ryuk is switched off")

@@ -425,7 +425,7 @@ class SimulatedCluster:
     # --- clients ---------------------------------------------------------------------------------------------------
 
     def start_load(self, settings: WorkloadSettings, make: LoadMaker = Load) -> ClientLoad:
-        """Start a load on a client host of its own. Settled operations go to `history`."""
+        """Start a load on a separate client host. Settled operations go to `history`."""
         self._workload = settings.to_json()
         host = f"client-{len(self._client_hosts) + 1}"
         self._client_hosts.append(host)
@@ -483,7 +483,7 @@ class SimulatedCluster:
         )
 
     def start_client(self) -> tuple[SimulatedProcess, SingleClient]:
-        """Start a client on a host of its own. It only does what is posted to its process."""
+        """Start a client on a separate host. It only does what is posted to its process."""
         host = f"client-{len(self._client_hosts) + 1}"
         self._client_hosts.append(host)
         process = SimulatedProcess(self.world, host, host, on_exit=self._on_client_exit)

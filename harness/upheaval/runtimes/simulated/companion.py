@@ -1,4 +1,4 @@
-"""Companions of a simulated cluster, each on a host of its own with a disk and a process.
+"""Companions of a simulated cluster, each on a separate host with a disk and a process.
 
 A companion runs the node's own agents, as members do. All knowledge about it comes from its counters and files. This
 module does not know what a backup or a standby does.
@@ -56,7 +56,7 @@ class SimulatedCompanion(Machine):
         super().__init__(cluster.world, cluster.fabric, cluster.journal, self.name, number, self.name)
         self.config = config
         self.position = -1
-        """Up to where it ever said that it has the log."""
+        """The highest position up to which it reported the log."""
         self.agents: Sequence[ClosableAgent] = ()
         self._cluster = cluster
         self._build_agents = build

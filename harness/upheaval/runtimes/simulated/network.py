@@ -1,6 +1,6 @@
 """The network of a simulation: TCP-like byte streams between named hosts, over links that can be cut.
 
-Every directed pair of hosts is a link with a latency of its own, drawn from the seed. Bytes arrive in order, in chunks
+Every directed pair of hosts is a link with its own latency, drawn from the seed. Bytes arrive in order, in chunks
 that are drawn too, so that frames arrive in parts. As with TCP:
 
 * a cut link is a black hole: what is sent waits, and arrives some time after the link heals (retransmission), or ends

@@ -98,7 +98,7 @@ class SimulatedProcess:
 
     def post(self, action: Action) -> None:
         """Run `action` in the loop of this process, and call all agents: a request of the process has completed."""
-        self._turns.tell_all()
+        self._turns.call_all()
         self.deliver(action)
 
     def deliver(self, action: Action) -> None:

@@ -24,12 +24,12 @@ class ProtocolTraces:
     """
 
     def __init__(self, count: int = OBSERVATIONS_KEPT) -> None:
-        self._kept = count
+        self._limit = count
         self._of: dict[int, deque[Observation]] = {}
 
     def of(self, member_id: int) -> deque[Observation]:
         """The kept observations of one member, the newest ones."""
-        return self._of.setdefault(member_id, deque(maxlen=self._kept))
+        return self._of.setdefault(member_id, deque(maxlen=self._limit))
 
     def lines(self, member_id: int) -> Iterator[str]:
         """The lines of `protocol.jsonl`."""

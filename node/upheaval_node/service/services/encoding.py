@@ -169,9 +169,9 @@ def encode_response(response: Response) -> bytes:
         return _RESPONSE_OF_ONE.pack(*head) + value
     shape, values = _response_values(response)
     parts = [_RESPONSE.pack(operation_id, position, operation, status, VERSION, shape, len(values))]
-    for each in values:
-        parts.append(_LENGTH.pack(len(each)))
-        parts.append(each)
+    for encoded_value in values:
+        parts.append(_LENGTH.pack(len(encoded_value)))
+        parts.append(encoded_value)
     encoded = b"".join(parts)
     if len(encoded) > MAX_RESPONSE_LENGTH:
         raise UsageError(f"response of {len(encoded)} bytes, limit is {MAX_RESPONSE_LENGTH}")

@@ -53,9 +53,9 @@ class AppendList:
         """The first read with more copies of a value than had been appended."""
         appended = [(frozen(operation.value), operation) for operation in operations if operation.f is Function.APPEND]
         origins = Origins(cast(tuple[Frozen, ...], first), appended)
-        for each in answered_of(operations):
-            if each.f is Function.LIST:
-                counts = Counter(cast(tuple[Frozen, ...], frozen(each.result)))
-                if not all(origins.have(value, count, completion_of(each)) for value, count in counts.items()):
-                    return each
+        for operation in answered_of(operations):
+            if operation.f is Function.LIST:
+                counts = Counter(cast(tuple[Frozen, ...], frozen(operation.result)))
+                if not all(origins.have(value, count, completion_of(operation)) for value, count in counts.items()):
+                    return operation
         return None

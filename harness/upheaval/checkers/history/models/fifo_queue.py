@@ -44,10 +44,10 @@ class FifoQueue:
         enqueued = [(frozen(operation.value), operation) for operation in operations if operation.f is Function.ENQUEUE]
         origins = Origins(cast(tuple[Frozen, ...], first), enqueued)
         counts: Counter[Frozen] = Counter()
-        for each in answered_of(operations):
-            if each.f is Function.DEQUEUE and each.result is not None:
-                element = frozen(each.result)
+        for operation in answered_of(operations):
+            if operation.f is Function.DEQUEUE and operation.result is not None:
+                element = frozen(operation.result)
                 counts[element] += 1
-                if not origins.have(element, counts[element], completion_of(each)):
-                    return each
+                if not origins.have(element, counts[element], completion_of(operation)):
+                    return operation
         return None

@@ -44,12 +44,12 @@ class GrowSet:
         """The first read with an element that had not been added, or with duplicates."""
         added = [(frozen(operation.value), operation) for operation in operations if operation.f is Function.ADD]
         origins = Origins(cast(frozenset[Frozen], first), added)
-        for each in answered_of(operations):
-            if each.f is Function.READ:
-                elements = frozen(each.result)
-                end = completion_of(each)
+        for operation in answered_of(operations):
+            if operation.f is Function.READ:
+                elements = frozen(operation.result)
+                end = completion_of(operation)
                 if not isinstance(elements, frozenset) or not all(origins.have(one, 1, end) for one in elements):
-                    return each
+                    return operation
         return None
 
 

@@ -52,19 +52,19 @@ class Register:
         A compare-and-set that answered false counts as an origin: before its answer it might have put the value.
         """
         put: list[tuple[Frozen, Operation]] = []
-        for each in operations:
-            if each.f is Function.WRITE:
-                put.append((frozen(each.value), each))
-            elif each.f is Function.CAS:
-                put.append((frozen(cast(list[Json], each.value)[1]), each))
+        for operation in operations:
+            if operation.f is Function.WRITE:
+                put.append((frozen(operation.value), operation))
+            elif operation.f is Function.CAS:
+                put.append((frozen(cast(list[Json], operation.value)[1]), operation))
         origins = Origins([first], put)
-        for each in answered_of(operations):
-            if each.f is Function.READ and not origins.have(frozen(each.result), 1, completion_of(each)):
-                return each
-            if each.f is Function.CAS and each.result is True:
-                expected, new = map(frozen, cast(list[Json], each.value))
-                if not origins.have(expected, 2 if expected == new else 1, completion_of(each)):
-                    return each
+        for operation in answered_of(operations):
+            if operation.f is Function.READ and not origins.have(frozen(operation.result), 1, completion_of(operation)):
+                return operation
+            if operation.f is Function.CAS and operation.result is True:
+                expected, new = map(frozen, cast(list[Json], operation.value))
+                if not origins.have(expected, 2 if expected == new else 1, completion_of(operation)):
+                    return operation
         return None
 
 

@@ -113,11 +113,11 @@ class KeyModel:
     @property
     def names(self) -> Mapping[str, Function]:
         """The names of all types."""
-        return {name: function for each in self.types for name, function in each.names.items()}
+        return {name: function for kind in self.types for name, function in kind.names.items()}
 
     def starting_with(self, value: Json) -> "KeyModel":
         """A copy with another initial state of the first data type. Raises `FieldError`."""
-        return replace(self, firsts=(self.types[0].first_of(value), *(each.first for each in self.types[1:])))
+        return replace(self, firsts=(self.types[0].first_of(value), *(kind.first for kind in self.types[1:])))
 
     def initial(self, space: int) -> State:
         """The initial state of the type."""
@@ -125,11 +125,11 @@ class KeyModel:
 
     def space(self, function: Function) -> int | None:
         """The number of the type that has the function."""
-        return next((number for number, each in enumerate(self.types) if function in each.names.values()), None)
+        return next((number for number, kind in enumerate(self.types) if function in kind.names.values()), None)
 
     def has_result(self, function: Function) -> bool:
         """Whether a type says that the function has a result."""
-        return any(function in each.with_result for each in self.types)
+        return any(function in kind.with_result for kind in self.types)
 
     def shown(self, operation: Operation) -> str:
         """The name and the value of the operation."""

@@ -56,11 +56,11 @@ class Text:
         appended.
         """
         pieces = _Pieces(cast(str, first), operations)
-        for each in answered_of(operations):
-            if each.f is Function.READ:
-                moment = pieces.possible_from(each.result) if type(each.result) is str else None
-                if moment is None or moment > completion_of(each):
-                    return each
+        for operation in answered_of(operations):
+            if operation.f is Function.READ:
+                moment = pieces.possible_from(operation.result) if type(operation.result) is str else None
+                if moment is None or moment > completion_of(operation):
+                    return operation
         return None
 
 
@@ -86,15 +86,15 @@ class _Pieces:
         while open_texts:
             last = open_texts[-1]
             shorter = [last[:-length] for length in self._lengths if last[-length:] in self._appended]
-            unknown = [each for each in shorter if each not in self._moments]
+            unknown = [prefix for prefix in shorter if prefix not in self._moments]
             if unknown:
                 open_texts += unknown
                 continue
             open_texts.pop()
             moments = [self._put.get(last)]
-            for each in shorter:
-                before = self._moments[each]
+            for prefix in shorter:
+                before = self._moments[prefix]
                 if before is not None:
-                    moments.append(max(before, self._appended[last[len(each) :]]))
+                    moments.append(max(before, self._appended[last[len(prefix) :]]))
             self._moments[last] = min((moment for moment in moments if moment is not None), default=None)
         return self._moments[text]

@@ -35,26 +35,24 @@ public final class Ledger extends StateMachine {
         handle(Operation.BALANCES, this::balances);
     }
 
-    /** The second step of a transfer; what another service of the member has offered is left alone. */
+    /**
+     * The second step of a transfer. What is no such step, or names no account, is of another service of the member and
+     * is left alone.
+     */
     @Override
     public void onServiceMessage(final byte[] message, final long position) {
         final Request request;
-        final long amount;
         try {
             request = Request.decode(message);
-            if (request.operation() != Operation.CREDIT) {
-                return;
-            }
-            amount = request.requiredLong();
         } catch (final DecodeException foreign) {
             return;
-        } catch (final OperationException malformed) {
-            throw new IllegalStateException(malformed);
         }
-        if (accounts.computeIfPresent(request.key(), (name, balance) -> balance + amount) == null) {
-            throw new IllegalStateException("unknown account " + request.key());
+        final byte[] value = request.value();
+        final boolean isCredit = request.operation() == Operation.CREDIT && value != null && value.length == Long.BYTES;
+        if (isCredit && accounts.containsKey(request.key())) {
+            accounts.merge(request.key(), Bytes.reading(value).getLong(), Long::sum);
+            inFlight.remove(request.operationId());
         }
-        inFlight.remove(request.operationId());
     }
 
     private Response transfer(final Request request, final long position) throws OperationException {
@@ -116,8 +114,20 @@ public final class Ledger extends StateMachine {
         if (isAccount) {
             accounts.put(record.key(), number);
         } else {
-            inFlight.put(Long.parseLong(record.key()), number);
+            inFlight.put(transferId(record), number);
         }
+    }
+
+    private static long transferId(final StateRecord record) throws DecodeException {
+        try {
+            final long transferId = Long.parseLong(record.key());
+            if (Long.toString(transferId).equals(record.key())) {
+                return transferId;
+            }
+        } catch (final NumberFormatException foreign) {
+            // As any other key that `forEachRecord` does not write.
+        }
+        throw record.foreign("a transfer in flight");
     }
 
     private static String target(final Request request) throws OperationException {
