@@ -37,7 +37,7 @@ _PROVOCATIONS: Final = (
     (b"background", "doBackgroundWork", "IllegalStateException: background"),
     (b"checked", "onSessionMessage", "IOException: checked"),
 )
-"""What the service is told, and where it raises what."""
+"""What the service hears, and where it raises what."""
 _SETUP: Final = b"\x05\x00"
 _STREAM: Final = struct.Struct("<i")
 _LONG: Final = struct.Struct("<q")
