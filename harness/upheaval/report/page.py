@@ -89,6 +89,7 @@ def page(
         raised=_by_place(raised),
         figures=figures,
         elections=elections,
+        election_begins=[drawn["begin"] for drawn in scene["elections"]],
         drawn=ELECTIONS_DRAWN,
     )
 

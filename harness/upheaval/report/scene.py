@@ -35,7 +35,7 @@ from upheaval.records import (
 )
 from upheaval.report.elections import Election
 from upheaval.report.figures import Figures, extent_of
-from upheaval.report.moments import Moment
+from upheaval.report.moments import COMMIT, Moment
 from upheaval.report.requests import payloads_at
 from upheaval_node.trace_kinds import TraceKind
 
@@ -46,8 +46,7 @@ MESSAGES_SHOWN: Final = 20_000
 POINTS_OF_MEMBER: Final = 4_000
 TEXT_SHOWN: Final = 200
 """Characters of a value or a result."""
-_COMMIT: Final = "CommitPosition"
-_REPORTS: Final = ("AppendPosition", _COMMIT)
+_REPORTS: Final = ("AppendPosition", COMMIT)
 _OMITTED: Final = frozenset(("ts", "epoch_ms", "member", "component", "pid", "run", "event", "message", "to", "from"))
 
 _NOTHING_BROKEN: Final[Mapping[Finding, Moment]] = MappingProxyType({})
@@ -94,7 +93,7 @@ def scene_of(
         "breaks": [
             {
                 "what": finding.promise.sentence,
-                "begin": moment.ns,
+                "begin": moment.begin,
                 "end": moment.ns,
                 "evidence": finding.evidence,
                 "operation": finding.operation,
@@ -172,7 +171,7 @@ def _position(event: TraceEvent, last: int) -> int | None:
         position = event.fields.get("append_position")
     elif event.event == TraceKind.SEND and event.fields.get("message") in _REPORTS:
         position = event.fields.get("log_position")
-        if event.fields.get("message") == _COMMIT and type(position) is int and position < last:
+        if event.fields.get("message") == COMMIT and type(position) is int and position < last:
             return None
     return position if type(position) is int and position >= 0 else None
 
