@@ -3,7 +3,7 @@
 The page contains what its charts show as JSON (`scene`). Everything that comes from the run is escaped.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -16,12 +16,14 @@ from upheaval.report.document import LIBRARY, document, environment, shipped
 from upheaval.report.election_drawing import arrow_style, label, since
 from upheaval.report.elections import Election, log_of, votes_of
 from upheaval.report.explanation import Explanation
-from upheaval.report.figures import Figures, duration
+from upheaval.report.figures import GAP_NS, Figures, duration
 from upheaval.report.moments import Moment, beside_fault
 from upheaval.report.scene import Scene
 
 ELECTIONS_DRAWN: Final = 30
 """The page shall not grow with a run that elects for ever: `upheaval elections RUN N` has the rest."""
+RATED_MIN: Final = 10
+"""Of fewer answers a rate says nothing."""
 SCRIPTS: Final = (LIBRARY, shipped("drawing.js", "time_line.js", "details.js", "page.js"))
 """What runs in the page: uPlot, and our own."""
 _NO_MOMENTS: Final[Mapping[Finding, Moment]] = MappingProxyType({})
@@ -84,7 +86,7 @@ def page(
         near=beside_fault(moments[first], figures.faults) if first is not None and first in moments else "",
         moments=moments,
         account=account,
-        cards=_cards(figures),
+        cards=_cards(figures, scene),
         left_out=_left_out(figures, scene),
         raised=_by_place(raised),
         figures=figures,
@@ -132,14 +134,24 @@ def _origin(manifest: Manifest) -> str:
     return " ".join([f"Run {manifest.run_id}", *(f"{word} {value}" for word, value in parts if value)]) + "."
 
 
-def _cards(figures: Figures) -> Sequence[tuple[str, str]]:
-    outage = max((end - begin for begin, end in figures.gaps), default=None)
+def _unanswered_end(figures: Figures, scene: Scene) -> Iterator[tuple[int, int]]:
+    """From the last answer to the end of a run that still had operations to answer."""
+    last, operations = figures.load[1], scene["operations"]
+    asked = zip(operations["begin"], operations["end"], strict=True)
+    was_asked = any(end is None and begin > last - GAP_NS for begin, end in asked)
+    if was_asked and figures.length_ns - last > GAP_NS:
+        yield last, figures.length_ns
+
+
+def _cards(figures: Figures, scene: Scene) -> Sequence[tuple[str, str]]:
+    outage = max((end - begin for begin, end in [*figures.gaps, *_unanswered_end(figures, scene)]), default=None)
     leaders = [fault.new_leader_ns for fault in figures.faults if fault.new_leader_ns is not None]
     cells = [
         (f"{figures.counts['ok']:,}", "operations acknowledged"),
         (f"{figures.counts['unknown']:,}", "with unknown outcome"),
-        (f"{figures.rate:,.0f}", "answers a second"),
     ]
+    if figures.counts["ok"] >= RATED_MIN:
+        cells.append((f"{figures.rate:,.0f}", "answers a second"))
     if figures.latency:
         cells.append((duration(figures.latency[0]), "median latency"))
         cells.append((duration(figures.latency[1]), "99th percentile"))

@@ -157,6 +157,7 @@ def test_all_times_of_a_page_have_one_origin(tmp_path: Path) -> None:
             line(2.5, "process-start", component="all"),
             line(3, "election_state", state="INIT", reason="node started"),
             line(4.5, "election_state", state="CANDIDATE_BALLOT", candidate_term_id=1),
+            line(0, "service-state", new="CLOSED"),
         ],
     )
     run.add_fault(FaultRecord("pause", "member-0", S, S, 2 * S, 2 * S))
