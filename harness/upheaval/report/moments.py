@@ -42,7 +42,7 @@ class Moments:
     """The moments of findings of one run, which is read once, and only when the first of them asks for it."""
 
     def __init__(self, run: RunFolder) -> None:
-        self._run = run
+        self.run = run
 
     def of(self, finding: Finding) -> Moment | None:
         """As who ran it saw it, else as a record dates it, else that of its operation or position; None where the run
@@ -69,7 +69,7 @@ class Moments:
 
     def rule_of(self, finding: Finding) -> RuleBroken | None:
         """The rule that was seen to be broken while the run went on, if its moment is known."""
-        failures = () if self._recorded is None else self._run.read_manifest().failures
+        failures = () if self._recorded is None else self.run.read_manifest().failures
         of_it = (failure.rule for failure in failures if failure.promise == finding.promise)
         return next((rule for rule in of_it if rule is not None and rule.ns), None)
 
@@ -82,11 +82,11 @@ class Moments:
     def _recorded(self) -> "_Recorded | None":
         """None for a run that cannot be read."""
         try:
-            operations = list(self._run.read_history())
-            members = [self._run.member(member_id) for member_id in range(self._run.read_manifest().members)]
+            operations = list(self.run.read_history())
+            members = [self.run.member(member_id) for member_id in range(self.run.read_manifest().members)]
             traces = [list(member.read_trace()) for member in members if member.trace.exists()]
-            start_ns, _ = extent_of(operations, list(self._run.read_faults()), traces)
-            seen = [event for _, event in messages_of(self._run)]
+            start_ns, _ = extent_of(operations, list(self.run.read_faults()), traces)
+            seen = [event for _, event in messages_of(self.run)]
             return _Recorded(operations, start_ns, list(_commits([*chain.from_iterable(traces), *seen])))
         except (HarnessError, OSError):
             # The verdict does not depend on it: what cannot be read has a separate finding.
