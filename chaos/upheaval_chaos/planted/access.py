@@ -11,7 +11,7 @@ from upheaval_node.types import Now
 AREA: Final = Area("access")
 
 
-@AREA.bug("only-credentials", is_rare=True)
+@AREA.bug("only-credentials")
 def any_proof_accepted(module: ConsensusModule) -> None:
     """The answer to a challenge need not prove that a client has the secret."""
     for owner in (module._state.sessions, module._backups):

@@ -14,7 +14,7 @@ from upheaval_node.types import FRAME_ALIGNMENT, NULL_VALUE
 AREA: Final = Area("archive")
 
 
-@AREA.bug("backed-up", is_rare=True)
+@AREA.bug("backed-up")
 def bounded_replay_sends_everything(archive: Archive) -> None:
     """A replay that a commit position bounds sends what is not committed too."""
     replayer = archive._replayer

@@ -47,7 +47,7 @@ def backup_names_no_later_terms(agent: BackupAgent) -> None:
     replace_method(agent, "_on_terms", name_first)
 
 
-@AREA.bug("backed-up", is_rare=True)
+@AREA.bug("backed-up", "snapshot-is-replay")
 def backup_snapshot_a_frame_off(agent: BackupAgent) -> None:
     """A backup names each snapshot 32 bytes before the position at which it was taken."""
     append = agent.recording_log.append_snapshot

@@ -24,7 +24,7 @@ def snapshot_misses_a_session(module: ConsensusModule) -> None:
     change_snapshots(module._state, lambda snapshot: replace(snapshot, sessions=snapshot.sessions[:-1]))
 
 
-@AREA.bug("snapshot-is-replay", "timers-kept", is_rare=True)
+@AREA.bug("snapshot-is-replay", "timers-kept")
 def snapshot_misses_a_timer(module: ConsensusModule) -> None:
     """The timer that expires last is not in the module's snapshot."""
     change_snapshots(module._state, lambda snapshot: replace(snapshot, timers=snapshot.timers[:-1]))

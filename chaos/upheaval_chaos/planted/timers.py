@@ -77,7 +77,7 @@ def timer_fires_again(container: ServiceContainer) -> None:
     replace_method(container.view, "end_timer", lambda correlation_id, timestamp: None)  # noqa: ARG005
 
 
-@AREA.bug("timers-kept", is_rare=True)
+@AREA.bug("timers-kept")
 def cancelled_timer_fires(module: ConsensusModule) -> None:
     """A timer that its service cancelled fires all the same."""
     replace_method(module._state, "on_cancel_timer", lambda now, message: None)  # noqa: ARG005

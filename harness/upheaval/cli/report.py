@@ -14,6 +14,7 @@ from upheaval.errors import UsageError
 from upheaval.records import RunFolder, write_atomically
 from upheaval.report import Figures, duration, measure_run
 from upheaval.report.maintainers import FILE_NAME as MAINTAINERS_FILE, maintainers_page
+from upheaval.runtimes import cluster_file
 from upheaval.ui.run_page import made_by, page_of_run
 
 FILE_NAME = "report.html"
@@ -40,7 +41,8 @@ def write_for_maintainers(run: Path, output: Path | None = None) -> Path:
     path = output or run / MAINTAINERS_FILE
     require_file(path)
     again = made_by(run).command or f"upheaval verify {shlex.quote(str(run.absolute()))}"
-    write_atomically(path, maintainers_page(RunFolder(run), verify_run(run), again))
+    launcher, jvm, _ = cluster_file.start_of(run)
+    write_atomically(path, maintainers_page(RunFolder(run), verify_run(run), again, launcher, jvm))
     return path
 
 

@@ -16,6 +16,7 @@ from upheaval.cli.output import presentation_of
 from upheaval.cli.screen import Paint, Screen
 from upheaval.records import RunFolder
 from upheaval.report.moments import Moments
+from upheaval.report.severe_errors import severe_errors
 
 
 class Detail(Enum):
@@ -78,8 +79,9 @@ def headline(verdict: Verdict, counts: str, screen: Screen) -> list[str]:
 
 
 def block(finding: Finding, moments: Moments, screen: Screen) -> list[str]:
-    """A finding: verdict and promise, the evidence, and where and when it was."""
-    sentences = (finding.detail, *finding.explained)
+    """A finding: verdict and promise, the evidence, what its members reported, and where and when it was."""
+    errors = [error.sentence(moments.start_ns) for error in severe_errors(moments.run, finding)]
+    sentences = (finding.detail, *finding.explained, *errors)
     lines = evidence_block(finding.verdict, finding.promise, sentences, screen)
     moment = moments.of(finding)
     places = [*finding.about, *([] if moment is None else [str(moment)])]

@@ -4,7 +4,7 @@ first. It is Markdown, to be pasted into an issue, and has nothing that the run 
 
 import json
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -14,6 +14,7 @@ from upheaval.records import Manifest, Operation, RunFolder, TraceEvent
 from upheaval.records.consensus_file import messages_of
 from upheaval.report.figures import extent_of
 from upheaval.report.moments import Moments
+from upheaval.report.severe_errors import severe_errors
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import S
 
@@ -28,8 +29,11 @@ _CHANGES: Final = (
     TraceKind.ELECTION_STATE,
     TraceKind.ROLE,
     TraceKind.LEADERSHIP_TERM,
+    TraceKind.ERROR,
 )
-_ORIGIN: Final = frozenset({"ts", "epoch_ms", "member", "component", "pid", "run", "event", "message", "to"})
+_ORIGIN: Final = frozenset(
+    {"ts", "epoch_ms", "member", "component", "pid", "run", "event", "message", "to", "traceback"}
+)
 """What an event's row has in columns of its own, or does not need."""
 
 
@@ -43,22 +47,24 @@ class _Event:
     """How often it came without another one in between."""
 
 
-def maintainers_page(run: RunFolder, report: Report, again: str) -> str:
-    """`again` is the command that makes a run without a scenario once more.
+def maintainers_page(run: RunFolder, report: Report, again: str, launcher: str = "", jvm: str = "") -> str:
+    """`again` is the command that makes a run without a scenario once more. `launcher` is the command that started a
+    member of Aeron, `jvm` its options of Java.
 
     Raises `UsageError` for a run that broke no promise.
     """
     broken = [finding for finding in report.worst_first if finding.verdict is Verdict.INVALID]
     if not broken:
         raise UsageError(f"{run.path} broke no promise ({report.verdict.text}): there is nothing to report")
-    return _Page(run, report, again).text(broken)
+    return _Page(run, report, again, {"launcher": launcher, "jvm": jvm}).text(broken)
 
 
 class _Page:
-    def __init__(self, run: RunFolder, report: Report, again: str) -> None:
+    def __init__(self, run: RunFolder, report: Report, again: str, start: Mapping[str, str]) -> None:
         self._run = run
         self._report = report
         self._again = again
+        self._start_options = {name: value for name, value in start.items() if value}
         self._manifest = run.read_manifest()
         self._operations: dict[int, Operation] = {operation.id: operation for operation in run.read_history()}
         members = [run.member(member_id) for member_id in range(self._manifest.members)]
@@ -103,7 +109,7 @@ class _Page:
     def _what_ran(self) -> Iterator[str]:
         manifest = self._manifest
         yield from ("| | |", "|---|---|")
-        for name, value in _described(manifest):
+        for name, value in (*_described(manifest), *self._start_options.items()):
             if value:
                 yield f"| {name} | {_cell(value)} |"
 
@@ -123,6 +129,10 @@ class _Page:
         places = [*finding.about, *([] if moment is None else [str(moment)])]
         if places:
             yield from ("", ", ".join(places))
+        for error in severe_errors(self._run, finding):
+            yield from ("", error.sentence(self._start))
+            if error.traceback:
+                yield from ("", "```text", error.traceback.rstrip(), "```")
 
     def _around(self, finding: Finding) -> Iterator[str]:
         moment = self._moments.of(finding)
@@ -156,6 +166,7 @@ class _Page:
         manifest = self._manifest
         command = ["upheaval", "run", _SCENARIO, "--runtime", manifest.runtime, "--system", manifest.system]
         command += [] if manifest.seed is None else ["--seed", str(manifest.seed)]
+        command += [f"--{name}={value}" for name, value in self._start_options.items()]
         yield from ("```sh", shlex.join(command), "```", "", f"`{_SCENARIO}`:", "")
         yield from ("```text", self._run.scenario_file.read_text(encoding="utf-8").rstrip(), "```")
 

@@ -27,7 +27,7 @@ class Moments:
     """The moments of findings of one run, which is read once, and only when the first of them asks for it."""
 
     def __init__(self, run: RunFolder) -> None:
-        self._run = run
+        self.run = run
 
     def of(self, finding: Finding) -> Moment | None:
         """As who ran it saw it, else that of its operation or position; None where the run does not show it."""
@@ -47,7 +47,7 @@ class Moments:
 
     def rule_of(self, finding: Finding) -> RuleBroken | None:
         """The rule that was seen to be broken while the run went on, if its moment is known."""
-        failures = () if self._recorded is None else self._run.read_manifest().failures
+        failures = () if self._recorded is None else self.run.read_manifest().failures
         of_it = (failure.rule for failure in failures if failure.promise == finding.promise)
         return next((rule for rule in of_it if rule is not None and rule.ns), None)
 
@@ -60,10 +60,10 @@ class Moments:
     def _recorded(self) -> tuple[Sequence[Operation], int] | None:
         """The operations, and the first moment of the run; None for a run that cannot be read."""
         try:
-            operations = list(self._run.read_history())
-            members = [self._run.member(member_id) for member_id in range(self._run.read_manifest().members)]
+            operations = list(self.run.read_history())
+            members = [self.run.member(member_id) for member_id in range(self.run.read_manifest().members)]
             traces = [list(member.read_trace()) for member in members if member.trace.exists()]
-            return operations, extent_of(operations, list(self._run.read_faults()), traces)[0]
+            return operations, extent_of(operations, list(self.run.read_faults()), traces)[0]
         except (HarnessError, OSError):
             # The verdict does not depend on it: what cannot be read has a separate finding.
             return None

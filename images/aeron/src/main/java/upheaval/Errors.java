@@ -74,18 +74,20 @@ final class Errors implements ErrorHandler {
     }
 
     private void tell(final Throwable error) {
-        final boolean isOfAeron = error instanceof AeronException;
-        if (!isOfAeron && (isTold.test(error) || ending.hasBegun())) {
+        final AeronException.Category category = error instanceof AeronException ofAeron ? ofAeron.category() : null;
+        if (category == null && (isTold.test(error) || ending.hasBegun())) {
             return;
         }
-        final String what = isOfAeron ? ((AeronException)error).category().name() : "unforeseen";
-        final String kind = what + " " + error.getClass().getSimpleName();
+        final String kind = (category == null ? "unforeseen" : category.name()) + " " + error.getClass().getSimpleName();
         synchronized (told) {
             if (!told.add(kind)) {
                 return;
             }
         }
-        trace.event("error", "kind", kind, "text", component + ": " + text(error));
+        trace.event("error",
+            "kind", kind,
+            "text", component + ": " + text(error),
+            "traceback", category == AeronException.Category.FATAL ? RaisedExceptions.traceback(error) : null);
     }
 
     static String text(final Throwable error) {

@@ -56,7 +56,8 @@ final class RaisedExceptions {
         return frame.getFileName() + ":" + frame.getLineNumber() + " in " + frame.getMethodName();
     }
 
-    private static String traceback(final Throwable error) {
+    /** The stack trace, or the beginning of a long one. */
+    static String traceback(final Throwable error) {
         final StringWriter text = new StringWriter();
         error.printStackTrace(new PrintWriter(text, true));
         return first(text.toString(), TRACEBACK_MAX);
