@@ -285,6 +285,8 @@ def test_broken_promises_come_first_by_their_moments_and_the_rest_is_counted_and
     only_unknown = text_of(*undecided)
     assert "<b>Unknown: the run" in only_unknown
     assert "unknown: reasons" not in only_unknown
+    undated = Finding(Promise.SNAPSHOT_IS_REPLAY, Verdict.INVALID, "no moment")
+    assert f"Also broken: {undated.promise.sentence}." in text_of(cause, undated)
     general = Finding(Promise.INVARIANTS, Verdict.INVALID, "it is gone")
     assert "Then broken" not in text_of(cause, general)
 
