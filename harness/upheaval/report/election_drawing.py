@@ -31,7 +31,7 @@ def in_run(step: Step, start_ns: int) -> str:
 
 
 def label(step: Step) -> str:
-    """The message's name, what it says, and how many in a row it stands for."""
+    """The message's name, what it says, and the length of a row that it ends."""
     repeats = f" (last of {step.times})" if step.times > 1 else ""
     return f"{step.what} {step.detail}{repeats}"
 
