@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession, functions as F
 from pyspark.sql.window import Window
 
 from upheaval.checkers.evidence.events import MS_OF_UNIT
+from upheaval.checkers.evidence.protocol_events import DEADLY
 from upheaval.errors import UsageError
 from upheaval.records import Function, Outcome, TraceEvent
 from upheaval.report import (
@@ -26,11 +27,12 @@ from upheaval.report import (
     Figures,
     catch_ups,
     edges_of,
+    kills_of,
     lateness,
     member_spans,
     snapshot_figures,
 )
-from upheaval_chaos.record import Proof, shown
+from upheaval_chaos.record import FaultRecord, Proof, shown
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import S
 from upheaval_pipeline import run_tables
@@ -102,7 +104,7 @@ def figures_of(tables: RunTables, buckets: int = 120) -> list[Measured]:
         filled, gaps = _by_run(_buckets(answered)), _by_run(_gaps(answered))
         last = {place: totals[place][0][1] for place in places if totals[place]}
         faults = _faults(tables.faults.join(runs, "run"), answered, last, terms)
-        late = _late_timers(tables)
+        late, deadly = _late_timers(tables), _deadly_faults(tables.faults)
     finally:
         answered.unpersist()
 
@@ -121,7 +123,10 @@ def figures_of(tables: RunTables, buckets: int = 120) -> list[Measured]:
             # An interval without an answer has no row.
             buckets=[Bucket(edges[i], edges[i + 1], *of_bucket.get(i, (0, None, None))) for i in range(len(edges) - 1)],
             gaps=sorted(gaps[place]),
-            members={m: member_spans(events, extent.start, extent.end) for m, events in member_events[place].items()},
+            members={
+                m: member_spans(events, extent.start, extent.end, kills_of(m, deadly[place]))
+                for m, events in member_events[place].items()
+            },
             terms=terms[place],
             faults=faults[place],
             catch_ups=catch_ups(member_events[place], extent.start),
@@ -210,7 +215,8 @@ def _extents(tables: RunTables) -> list[_Extent]:
     first_and_last = (
         (tables.history, "invoke_ns", ("invoke_ns", "complete_ns")),
         (tables.faults, "inject_begin_ns", ("inject_begin_ns", "heal_end_ns")),
-        (tables.trace, "ts", ("ts",)),
+        # A process that ends before its loop has run once has read no clock.
+        (tables.trace.where("ts > 0"), "ts", ("ts",)),
     )
     parts = [
         rows.groupBy("run")
@@ -271,6 +277,27 @@ def _member_events(tables: RunTables) -> list[dict[int, list[TraceEvent]]]:
         for member, line, ts, event, fields in sorted(rows):
             events[run][member].append(TraceEvent(line, ts, event, json.loads(fields)))
     return events
+
+
+def _deadly_faults(faults: DataFrame) -> defaultdict[int, list[FaultRecord]]:
+    """Those that may have ended a process at once, as far as `kills_of` reads them."""
+    columns = ("run", "what", "where", "inject_begin_ns", "inject_end_ns", "inject_proof", "members", "component")
+    records: defaultdict[int, list[FaultRecord]] = defaultdict(list)
+    for run, what, where, begin_ns, end_ns, proof, members, component in (
+        faults.where(F.col("what").isin(*DEADLY) & F.col("inject_proof").isNotNull()).select(*columns).collect()
+    ):
+        records[run].append(
+            FaultRecord(
+                what,
+                where,
+                begin_ns,
+                end_ns,
+                inject_proof=Proof(*proof),
+                members=tuple(members or ()),
+                component=component,
+            )
+        )
+    return records
 
 
 def _faults(

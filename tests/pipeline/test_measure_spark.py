@@ -8,7 +8,8 @@ from support.built_runs import good_run
 from upheaval.errors import UsageError
 from upheaval.records import RunFolder
 from upheaval.report import Figures, measure_run
-from upheaval_chaos.record import FaultRecord
+from upheaval.report.figures import DOWN
+from upheaval_chaos.record import FaultRecord, Proof
 from upheaval_node.types import S
 from upheaval_pipeline.ingest import ingest
 from upheaval_pipeline.lake import open_lake
@@ -32,15 +33,17 @@ def test_the_figures_are_equal(tmp_path: Path, spark: Any) -> None:
     start = '{"ts":%d,"member":2,"event":"process-start"}'
     other = '{"ts":%d,"member":2,"event":"send"}'
     built.traces[1] += caught_up(S)
-    built.traces[2] += [other % 1000, start % (S // 3), other % (S // 2 - 1), term % (S // 2)]
+    built.traces[2] += [start % 900, other % 1000, start % (S // 3), other % (S // 2 - 1), term % (S // 2)]
     run = built.write(tmp_path)
     run.add_fault(FaultRecord("kill", "member-0", 200_000, 210_000, S, S + 1))
+    run.add_fault(FaultRecord("kill", "member-2", 1001, S // 5, inject_proof=Proof(True, "gone"), members=(2,)))
     run.add_fault(FaultRecord("pause", "member-1", 100_000, 110_000))
     (figures,) = measure(spark, [tmp_path])
     assert isinstance(figures, Figures)
     assert len(figures.gaps) == 1
     assert figures.faults[0].new_leader_ns is not None
     assert [(one.member, one.rate) for one in figures.catch_ups] == [(1, 4096.0)]
+    assert [span.end - span.begin for span in figures.members[2] if span.state == DOWN][-1] == S // 3 - S // 5
     assert figures == measure_run(run)
 
 

@@ -171,6 +171,56 @@ def test_operations_are_saved_as_csv_with_every_quote_in_place(opened: Browser) 
     assert rows[0]["value"] == 'a "b", c'
 
 
+def test_positions_and_fields_of_messages_are_searched(browser: Browser, tmp_path: Path) -> None:
+    built = good_run()
+    sent = {"ts": 5000, "event": "send", "message": "CommitPosition", "log_position": 10528, "to": 1}
+    built.traces[0].append(json.dumps(sent))
+    built.write(tmp_path)
+    browser.open(write_report(tmp_path))
+
+    def found(words: str) -> list[str]:
+        browser.value(f"part('search').value = {json.dumps(words)}; showFound()")
+        texts: list[str] = browser.value("[...document.querySelectorAll('#found li')].map(each => each.textContent)")
+        return texts
+
+    position = next(o.position for o in built.operations if o.position is not None and o.position > 1000)
+    for words in (str(position), f"{position:,}"):
+        (operation,) = [text for text in found(words) if "operation" in text]
+        assert f"operation {next(o.id for o in built.operations if o.position == position)}:" in operation
+    (message,) = [text for text in found("log_position=10528") if "CommitPosition" in text]
+    assert "member 0 (send) log_position=10528" in message
+
+
+def test_the_tick_of_a_name_stays_at_its_moment_at_the_right_edge(browser: Browser, tmp_path: Path) -> None:
+    built = good_run()
+    built.faults = [
+        FaultRecord("kill", "member-0, member-1, member-2", 401_000, 402_000, None, None, Proof(True, "gone"))
+    ]
+    built.write(tmp_path)
+    browser.open(write_report(tmp_path))
+    browser.settle()
+    tick, edge, name = browser.value(
+        "[document.querySelector('.mark b').getBoundingClientRect().left,"
+        " part('time-line').getBoundingClientRect().left + LEFT"
+        " + (timeLine.width - 24 - LEFT) * timeLine.marks[0].begin / run.length,"
+        " document.querySelector('.mark').getBoundingClientRect().left]"
+    )
+    assert abs(tick - edge) < 2
+    assert name < tick - 50
+
+
+def test_a_broken_promise_is_marked_out_when_its_link_is_followed(browser: Browser, tmp_path: Path) -> None:
+    lost_operation(tmp_path)
+    browser.open(write_report(tmp_path))
+    noted = "document.querySelectorAll('.mark.broken[aria-current=true]').length"
+    assert browser.value(noted) == 0
+    browser.value("document.querySelector('.answer a').click()")
+    browser.settle()
+    assert browser.value(noted) == 1
+    browser.key("Escape")
+    assert browser.value(noted) == 0
+
+
 def test_what_is_searched_for_is_found_and_shown(opened: Browser) -> None:
     opened.key("/")
     for letter in "kill":

@@ -245,7 +245,8 @@ def test_the_first_sentence_says_what_broke_when_and_beside_which_fault(tmp_path
     text = write_report(tmp_path).read_text()
     answer = text[text.index('<p class="answer invalid">') : text.index('<section id="verdict">')]
     assert Promise.ACKNOWLEDGED_NOT_LOST.sentence in answer
-    assert re.search(r'broken <a href="#t=0.\d{6}">0.\d{3} s into the run</a>, \S+ \S+ after kill member-0', answer)
+    assert f"Broken promise: {Promise.ACKNOWLEDGED_NOT_LOST.sentence}" in answer
+    assert re.search(r'</b>, <a href="#t=0.\d{6}">0.\d{3} s into the run</a>, \S+ \S+ after kill member-0', answer)
     assert f"operation id={lost} " in answer
     assert f'<a href="#op-{lost}">operation {lost}</a>' in text
     assert "planted bug commit-without-a-quorum" in text
@@ -254,6 +255,40 @@ def test_the_first_sentence_says_what_broke_when_and_beside_which_fault(tmp_path
     for member in range(3):
         assert f'<td class="n">member {member}</td>' in account
     assert "no trace of messages" in account
+    assert re.search(r'<th scope="col">in its log at position \d+, at the end of the run</th>', account)
+
+
+def test_broken_promises_come_first_by_their_moments_and_the_rest_is_counted_and_folded(tmp_path: Path) -> None:
+    run = good_run().write(tmp_path)
+    manifest, figures = run.read_manifest(), measure_run(run)
+    cause = Finding(Promise.COMMITS_KEPT, Verdict.INVALID, "no quorum has it", position=608)
+    effect = Finding(Promise.ACKNOWLEDGED_NOT_LOST, Verdict.INVALID, "it is gone", operation=150)
+    undecided = [
+        Finding(promise, Verdict.UNKNOWN, "no phase") for promise in (Promise.RUN_CONVERGED, Promise.RUN_ENDED)
+    ]
+    moments = {cause: Moment(73_000_000, is_exact=False), effect: Moment(815_000_000, is_exact=True)}
+    scene = scene_of(run, manifest, figures, [])
+
+    def text_of(*findings: Finding) -> str:
+        return page(manifest, Report("run", findings, ()), figures, scene=scene, moments=moments)
+
+    text = text_of(undecided[0], effect, undecided[1], cause)
+    answer, _, rest = text.partition('<section id="verdict">')
+    answer = answer[answer.index('<p class="answer invalid">') :]
+    assert f"<b>Broken promise: {cause.promise.sentence}</b>" in answer
+    assert f"Then broken: {effect.promise.sentence}, " in answer
+    assert '<a href="#verdict">2 broken, 2 unknown</a>' in answer
+    shown, folded, _ = rest.partition("<details><summary>2 unknown: reasons</summary>")
+    assert folded
+    assert shown.index(cause.detail) < shown.index(effect.detail)
+    assert "no phase" not in shown
+    only_unknown = text_of(*undecided)
+    assert "<b>Unknown: the run" in only_unknown
+    assert "unknown: reasons" not in only_unknown
+    undated = Finding(Promise.SNAPSHOT_IS_REPLAY, Verdict.INVALID, "no moment")
+    assert f"Also broken: {undated.promise.sentence}." in text_of(cause, undated)
+    general = Finding(Promise.INVARIANTS, Verdict.INVALID, "it is gone")
+    assert "Then broken" not in text_of(cause, general)
 
 
 def test_a_valid_page_counts_and_folds_what_was_not_checked(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ This module knows nothing of how promises are checked.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Final
 
@@ -50,7 +50,8 @@ _EXIT_STATUS: Final = {
 class Finding:
     """The verdict on one promise, with a line for readers that says what it rests on or what broke it.
 
-    `members`, `position` and `operation` name the subject of the finding, where it has one. Nothing parses the line.
+    `members`, `position` and `operation` name the subject of the finding, where it has one, and `when_ns` is its begin
+    and end on the run's clock, where a record dates it. Nothing parses the line.
     """
 
     promise: AnyPromise
@@ -67,6 +68,8 @@ class Finding:
     """The values shared with findings of the same cause, if the checker gives them."""
     known_issue: int | None = None
     """The Aeron issue that matches this finding."""
+    when_ns: tuple[int, int] | None = field(default=None, compare=False)
+    """Nanoseconds; both are the same for an event. Readers of tables, which have no such records, find the same."""
 
     @property
     def known(self) -> str:
@@ -152,15 +155,17 @@ class Broken(Exception):
         operation: int | None = None,
         late_ms: int = 0,
         signature: Signature | None = None,
+        when_ns: tuple[int, int] | None = None,
     ) -> None:
         super().__init__(detail)
         self.late_ms = late_ms
         self.signature = signature
+        self.when_ns = when_ns
         self._fields = (verdict, detail, members, position, operation, late_ms)
 
     def finding(self, promise: Promise) -> Finding:
         """The finding on that promise."""
-        return Finding(promise, *self._fields, signature=self.signature)
+        return Finding(promise, *self._fields, signature=self.signature, when_ns=self.when_ns)
 
 
 def raise_latest(missed: Sequence[Broken]) -> None:

@@ -11,9 +11,9 @@ from upheaval.cli.tables import table
 from upheaval.errors import UsageError
 from upheaval.records import RunFolder
 from upheaval.report import duration, measure_run
-from upheaval.report.election_drawing import steps_text
-from upheaval.report.explanation import Explanation, Knowledge, explain as explanation_of
-from upheaval.report.moments import Moment, beside_fault
+from upheaval.report.election_drawing import in_run, steps_text
+from upheaval.report.explanation import Explanation, Knowledge, explain as explanation_of, in_order
+from upheaval.report.moments import Moment, Moments, beside_fault
 from upheaval.report.severe_errors import severe_errors
 from upheaval_chaos.exit_status import CommandStatus
 from upheaval_node.suggestions import did_you_mean
@@ -24,7 +24,10 @@ _UNKNOWN: Final = "-"
 def explain(options: ExplainOptions) -> int:
     """Raises `UsageError` for a run that breaks no promise, or not the one that was named."""
     run = RunFolder(options.run)
-    broken = [finding for finding in verify_run(run.path).worst_first if finding.verdict is Verdict.INVALID]
+    report, moments = verify_run(run.path), Moments(run)
+    broken = [finding for finding in report.findings if finding.verdict is Verdict.INVALID]
+    known = {finding: moment for finding in broken if (moment := moments.of(finding)) is not None}
+    broken = in_order(broken, known)
     if options.promise is not None:
         named = promise_named(options.promise)
         if named is None:
@@ -33,9 +36,7 @@ def explain(options: ExplainOptions) -> int:
     if not broken:
         which = "no promise" if options.promise is None else f"not {options.promise}"
         raise UsageError(f"{run.path} breaks {which}: upheaval verify says what it shows")
-    # What was seen at its moment comes first, then what has a place in the log.
-    explanations = [explanation_of(run, finding) for finding in broken]
-    explanation = min(explanations, key=lambda one: (one.moment_ns is None, one.moment_ns or 0))
+    explanation = explanation_of(run, broken[0])
     print(json.dumps(explanation.to_fields(), indent=2) if options.json else as_text(run, explanation))
     return CommandStatus.VALID
 
@@ -44,7 +45,7 @@ def as_text(run: RunFolder, explanation: Explanation) -> str:
     """For people."""
     finding = explanation.finding
     lines = [
-        f"broken: {finding.promise.sentence} [{finding.promise}]",
+        f"broken promise: {finding.promise.sentence} [{finding.promise}]",
         f"  {finding.evidence}",
         *(f"  {error.sentence(explanation.start_ns)}" for error in severe_errors(run, finding)),
         _when(run, explanation),
@@ -52,13 +53,16 @@ def as_text(run: RunFolder, explanation: Explanation) -> str:
     operation = explanation.operation
     if operation is not None:
         lines.append(f"operation: {operation}")
-    lines += [f"  member {member_id} has there: {entry}" for member_id, entry in explanation.entries.items()]
+    if explanation.entries:
+        lines.append(f"in the logs at position {explanation.position}, at the end of the run:")
+    lines += [f"  member {member_id}: {entry}" for member_id, entry in explanation.entries.items()]
     if explanation.members:
         head = ["member", "runs", "role", "election", "term", "leader", "commit position", "append position"]
         lines += ["", "known by then:", table([head, *map(_row, explanation.members)])]
     if explanation.steps:
-        drawing = steps_text(explanation.steps, len(explanation.members), explanation.good_ns)
-        lines += ["", "what led there, since the last answer before it:", drawing]
+        start_ns = explanation.start_ns
+        drawing = steps_text(explanation.steps, len(explanation.members), lambda step: in_run(step, start_ns))
+        lines += ["", "what led there, since the last answer before it, in seconds of the run:", drawing]
     elif explanation.moment_ns is not None:
         lines += ["", "the run has no trace of messages: `upheaval up --trace`, or a run on the simulated runtime"]
     return "\n".join(lines)

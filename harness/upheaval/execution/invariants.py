@@ -202,7 +202,7 @@ class Invariants:
 
     def _broken(self, what: str, signature: Signature, member_id: int | None = None) -> None:
         world = self._cluster.world
-        raise PromiseBroken(f"seed {world.seed}, at {world.now_ns} ns: {what}", signature, member_id, world.now_ns)
+        raise PromiseBroken(f"seed {world.seed}: {what}", signature, member_id, world.now_ns)
 
 
 def _without_sessions(block: bytes) -> bytes:

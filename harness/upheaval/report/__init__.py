@@ -14,6 +14,7 @@ from upheaval.report.figures import (
     catch_ups as catch_ups,
     duration as duration,
     edges_of as edges_of,
+    kills_of as kills_of,
     lateness as lateness,
     measure_run as measure_run,
     member_spans as member_spans,

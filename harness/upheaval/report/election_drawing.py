@@ -3,14 +3,16 @@
 `templates/sequence.html` is the same as a picture.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
-from upheaval.report.elections import REFUSALS, VOTE, Election, Step
-from upheaval_node.types import MS
+from upheaval.report.elections import Election, Step
+from upheaval_node.types import MS, S
 
 _LANE: Final = 28
 _TIME: Final = 12
+_HEAD_AND_SPACES: Final = 6
+"""What an arrow has besides its label: both lanes' lines, a head, and blanks."""
 
 
 def moment(step: Step, election: Election) -> str:
@@ -23,32 +25,45 @@ def since(step: Step, begin_ns: int) -> str:
     return f"+{(step.ns - begin_ns) / MS:.3f} ms"
 
 
+def in_run(step: Step, start_ns: int) -> str:
+    """Seconds since the run began."""
+    return f"{(step.ns - start_ns) / S:.6f} s"
+
+
 def label(step: Step) -> str:
-    """What a message says, in a few words."""
-    return step.detail if step.what == VOTE else f"{step.what} {step.detail}"
+    """The message's name, what it says, and the length of a row that it ends."""
+    repeats = f" (last of {step.times})" if step.times > 1 else ""
+    return f"{step.what} {step.detail}{repeats}"
 
 
 def sequence_text(election: Election) -> str:
     """Arrows are messages; one that ends in x did not arrive."""
-    return steps_text(election.steps, len(election.ballots), election.begin_ns)
+    return steps_text(election.steps, len(election.ballots), lambda step: moment(step, election))
 
 
-def steps_text(steps: Sequence[Step], lanes: int, begin_ns: int) -> str:
-    """Steps of so many members, with the milliseconds since a moment."""
-    lines = [" " * _TIME + "".join(f"member {member_id}".center(_LANE) for member_id in range(lanes)).rstrip()]
+def steps_text(steps: Sequence[Step], lanes: int, time: Callable[[Step], str]) -> str:
+    """Steps of so many members, with their times. Lanes are as wide as the messages need."""
+    width = max([_LANE, *(_width(step) for step in steps if step.to in range(lanes))])
+    lines = [" " * _TIME + "".join(f"member {member_id}".center(width) for member_id in range(lanes)).rstrip()]
     for step in steps:
-        row = list("|".center(_LANE) * lanes)
+        row = list("|".center(width) * lanes)
         if step.to is None:
-            begin = _center(step.member_id) - len(step.what) // 2
+            begin = _center(step.member_id, width) - len(step.what) // 2
             row[begin : begin + len(step.what)] = step.what
         elif step.to in range(lanes):
-            _draw(row, step, _center(step.member_id), _center(step.to))
-        lines.append(f"{since(step, begin_ns):>{_TIME}}{''.join(row)}".rstrip())
+            _draw(row, step, _center(step.member_id, width), _center(step.to, width))
+        lines.append(f"{time(step):>{_TIME}}{''.join(row)}".rstrip())
     return "\n".join(lines)
 
 
-def _center(member_id: int) -> int:
-    return member_id * _LANE + "|".center(_LANE).index("|")
+def _width(step: Step) -> int:
+    """Of a lane, for the label of a message between members that may be several lanes apart."""
+    distance = abs((step.to or 0) - step.member_id) or 1
+    return -(-(len(label(step)) + _HEAD_AND_SPACES) // distance)
+
+
+def _center(member_id: int, width: int) -> int:
+    return member_id * width + "|".center(width).index("|")
 
 
 def _draw(row: list[str], step: Step, source: int, target: int) -> None:
@@ -63,4 +78,4 @@ def arrow_style(step: Step) -> str:
     """The CSS class of a message: lost, refused (a vote) or sent."""
     if not step.has_arrived:
         return "lost"
-    return "refused" if step.what == VOTE and any(step.detail.endswith(answer) for answer in REFUSALS) else "sent"
+    return "refused" if step.is_refusal else "sent"

@@ -60,7 +60,7 @@ class Ballot:
 
 @dataclass(slots=True)
 class Step:
-    """A state that a member entered, or (with `to`) a message to another one. `has_arrived` is of messages."""
+    """A state that a member entered, or (with `to`) a message to another one. The last three fields are of messages."""
 
     ns: int
     member_id: int
@@ -68,6 +68,10 @@ class Step:
     detail: str = ""
     to: int | None = None
     has_arrived: bool = False
+    is_refusal: bool = False
+    """A vote against a candidate."""
+    times: int = 1
+    """How many in a row the step is the last one of."""
 
 
 @dataclass(slots=True)
@@ -256,14 +260,15 @@ class _Reader:
         if candidate_id not in range(len(self._members)):
             return
         if event.event == TraceKind.SEND:
-            detail = f"term {term_id}"
+            detail, is_refusal = f"term {term_id}", False
             if name == REQUEST and member.standing is None:
                 # States of other systems do not say for which term.
                 self._stand(term_id, member_id, member, ns, event)
             if name == VOTE:
                 ballot = self._on_vote(member_id, member, ns, event)
-                detail = "granted" if ballot.answer is Answer.GRANTED else f"refused: {ballot.answer}"
-            step = Step(ns, member_id, name, detail, to=_number(event, "to"))
+                is_refusal = ballot.answer is not Answer.GRANTED
+                detail = f"refused: {ballot.answer}" if is_refusal else "granted"
+            step = Step(ns, member_id, name, detail, to=_number(event, "to"), is_refusal=is_refusal)
             if self._sent.setdefault((name, term_id, member_id, _number(event, "to")), step) is step:
                 self._steps.append(step)
             return

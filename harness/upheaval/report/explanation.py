@@ -15,22 +15,26 @@ from typing import Final
 from upheaval.checkers.evidence.logs import NO_FRAME, entry_at
 from upheaval.checkers.evidence.protocol_events import DEADLY, OF_MODULE
 from upheaval.checkers.evidence.recordings import LogMissing, RecordedLog, frame_end
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding
 from upheaval.errors import UsageError
 from upheaval.records import Entry, Json, Operation, Outcome, RunFolder, read_entries
 from upheaval.report.elections import Step
-from upheaval.report.moments import Moments
+from upheaval.report.moments import Moment, Moments
 from upheaval_node.trace_kinds import TraceKind
 
 STEPS_MAX: Final = 40
-"""The last ones before the moment."""
 _CONSENSUS: Final = "consensus"
 _PROCESS: Final = (TraceKind.PROCESS_START, TraceKind.PROCESS_END)
 _FIRST_ROLE: Final = "FOLLOWER"
 """Of each process: a trace has changes of the role alone."""
-_SHOWN_FIELDS: Final = ("leadershipTermId", "candidateTermId", "logLeadershipTermId", "logPosition", "vote")
-_STEADY: Final = frozenset({"CommitPosition", "AppendPosition"})
+_TERMS: Final = ("leadershipTermId", "candidateTermId")
+_LOG_TERM: Final = "logLeadershipTermId"
+_POSITION: Final = "logPosition"
+_STEADY: Final = frozenset({"CommitPosition", "AppendPosition", "CanvassPosition"})
 """Sent all the time: of some in a row the last one is shown."""
+_LOG: Final = "log"
+"""The stream on which a leader appends."""
 
 
 @dataclass(slots=True)
@@ -46,7 +50,7 @@ class Knowledge:
     commit_position: int = -1
     """The last one that it sent or heard."""
     append_position: int = -1
-    """The last one that it reported."""
+    """The last one that it reported; of a leader, the last one that it sent on the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +64,10 @@ class Explanation:
     moment_ns: int | None
     member_id: int | None
     operation: Operation | None = None
+    position: int | None = None
+    """That of the operation or of the finding."""
     entries: Mapping[int, str] = field(default_factory=dict)
-    """What each member's log has at the position, by its id."""
+    """What each member's log has at the position at the end of the run, by its id."""
     members: Sequence[Knowledge] = ()
     steps: Sequence[Step] = ()
     """States and messages that happen before the moment, since the last answer."""
@@ -75,10 +81,24 @@ class Explanation:
             "last_good_ns": self.good_ns - self.start_ns,
             "member": self.member_id,
             "operation": None if operation is None else json.loads(operation.to_json()),
+            "position": self.position,
             "entries": {str(member_id): entry for member_id, entry in self.entries.items()},
             "members": [asdict(known) for known in self.members],
             "steps": [{**asdict(step), "ns": step.ns - self.start_ns} for step in self.steps],
         }
+
+
+def in_order(findings: Sequence[Finding], moments: Mapping[Finding, Moment]) -> list[Finding]:
+    """The worst verdict first, then the earliest moment: what broke first may be the cause of the rest.
+
+    At one moment the invariants come last, as they are the least specific.
+    """
+    return sorted(findings, key=lambda finding: _rank(finding, moments.get(finding)))
+
+
+def _rank(finding: Finding, moment: Moment | None) -> tuple[int, bool, int, bool, bool]:
+    ns, is_exact = (0, False) if moment is None else (moment.ns, moment.is_exact)
+    return -finding.verdict, moment is None, ns, finding.promise is Promise.INVARIANTS, not is_exact
 
 
 def explain(run: RunFolder, finding: Finding) -> Explanation:
@@ -94,7 +114,7 @@ def explain(run: RunFolder, finding: Finding) -> Explanation:
     position = finding.position if operation is None else operation.position
     count = run.read_manifest().members
     explanation = Explanation(
-        finding, start_ns, good_ns, moment_ns, member_id, operation, _logged(run, count, position)
+        finding, start_ns, good_ns, moment_ns, member_id, operation, position, _logged(run, count, position)
     )
     if moment_ns is None:
         return explanation
@@ -103,7 +123,7 @@ def explain(run: RunFolder, finding: Finding) -> Explanation:
     return replace(
         explanation,
         members=knowledge_of(until, count),
-        steps=steps_of(pair for pair in before(until, ends) if pair[0].ns >= good_ns)[-STEPS_MAX:],
+        steps=last_of(steps_of(pair for pair in before(until, ends) if pair[0].ns >= good_ns)),
     )
 
 
@@ -177,12 +197,16 @@ def knowledge_of(entries: Iterable[Entry], count: int) -> list[Knowledge]:
                 known.runs, known.state = True, str(entry.fields.get("state"))
                 known.term_id = _number(entry, "leadership_term_id")
                 known.leader_id = _number(entry, "leader_member_id")
+                known.append_position = max(_number(entry, "append_position"), -1)
             case TraceKind.ROLE:
                 known.role = str(entry.fields.get("new"))
         if entry.message == "CommitPosition":
             known.commit_position = _number(entry, "logPosition")
         elif entry.message == "AppendPosition" and entry.event == TraceKind.SEND:
             known.append_position = _number(entry, "logPosition")
+        elif entry.event == TraceKind.SEND and entry.record.get("stream") == _LOG:
+            appended = entry.record.get("position")
+            known.append_position = appended if type(appended) is int else known.append_position
     return members
 
 
@@ -228,25 +252,52 @@ def before(entries: Sequence[Entry], ends: Mapping[int, int]) -> Iterator[tuple[
 
 
 def steps_of(past: Iterable[tuple[Entry, bool]]) -> list[Step]:
-    """Messages once, where they were sent; of the same steady ones in a row the last."""
+    """Messages once, where they were sent; of the same steady ones in a row the last.
+
+    A row ends with a change of its sender or its target.
+    """
     steps: list[Step] = []
-    steady: dict[tuple[int, int, str], int] = {}
+    steady: dict[tuple[int, int, str], Step] = {}
     for entry, has_arrived in past:
         if entry.event == TraceKind.ELECTION_STATE:
             state, reason = str(entry.fields.get("state")), str(entry.fields.get("reason"))
             steps.append(Step(entry.ns, entry.member_id, state, reason))
-            steady.clear()
         elif entry.event in _PROCESS:
             what = "starts" if entry.event == TraceKind.PROCESS_START else "ends"
             steps.append(Step(entry.ns, entry.member_id, what))
-            steady.clear()
         elif entry.message and entry.event == TraceKind.SEND and entry.to is not None:
-            words = [f"{entry.fields[name]}" for name in _SHOWN_FIELDS if name in entry.fields]
-            step = Step(entry.ns, entry.member_id, entry.message, " ".join(words), entry.to, has_arrived)
-            key = (entry.member_id, entry.to, entry.message)
+            step, key = _sent(entry, entry.to, has_arrived), (entry.member_id, entry.to, entry.message)
             if entry.message in _STEADY and key in steady:
-                steps[steady[key]] = step
-            else:
-                steady[key] = len(steps)
-                steps.append(step)
-    return sorted(steps, key=lambda step: step.ns)
+                step.times += steady[key].times
+                steps.remove(steady[key])
+            steady[key] = step
+            steps.append(step)
+            continue
+        else:
+            continue
+        steady = {key: step for key, step in steady.items() if entry.member_id not in key[:2]}
+    return steps
+
+
+def _sent(entry: Entry, to: int, has_arrived: bool) -> Step:
+    fields, vote = entry.fields, entry.fields.get("vote")
+    shown = [f"term {fields[name]}" for name in _TERMS if name in fields]
+    if isinstance(vote, bool):
+        shown.append("granted" if vote else "refused")
+    elif _LOG_TERM in fields:
+        shown.append(f"log term {fields[_LOG_TERM]} at {fields.get(_POSITION)}")
+    elif _POSITION in fields:
+        shown = [" ".join([*shown, f"at {fields[_POSITION]}"])]
+    return Step(entry.ns, entry.member_id, entry.message, ", ".join(shown), to, has_arrived, vote is False)
+
+
+def last_of(steps: Sequence[Step]) -> list[Step]:
+    """As many as are shown: the later half as it is, and before it the latest without steady messages.
+
+    So the votes stay that a heartbeat a millisecond would push out, and the message that broke the promise, too.
+    """
+    if len(steps) <= STEPS_MAX:
+        return list(steps)
+    half = STEPS_MAX // 2
+    earlier = [step for step in steps[:-half] if step.what not in _STEADY]
+    return [*earlier[-half:], *steps[-half:]]

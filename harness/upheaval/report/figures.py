@@ -12,6 +12,7 @@ from typing import Any, Final
 from upheaval.checkers.evidence.events import MS_OF_UNIT, TimerFired
 from upheaval.checkers.evidence.logs import compare_logs
 from upheaval.checkers.evidence.positions import finals_of
+from upheaval.checkers.evidence.protocol_events import DEADLY, OF_MODULE
 from upheaval.checkers.history.columns import LogEntry
 from upheaval.records import (
     AdminCommand,
@@ -208,7 +209,9 @@ def measure_run(run: RunFolder, buckets: int = 120) -> Figures:
         latency=(percentile(latencies, 0.5), percentile(latencies, 0.99), latencies[-1]) if latencies else None,
         buckets=_buckets(answered, end - start, buckets),
         gaps=[(a, b) for (a, _), (b, _) in pairwise(answered) if b - a > GAP_NS],
-        members={member: member_spans(events, start, end) for member, events in traces.items()},
+        members={
+            member: member_spans(events, start, end, kills_of(member, faults)) for member, events in traces.items()
+        },
         terms=terms,
         faults=[_fault_figures(fault, start, answered, terms) for fault in faults],
         catch_ups=catch_ups(traces, start),
@@ -246,7 +249,9 @@ def extent_of(
     moments = [o.invoke_ns for o in operations] + [o.complete_ns for o in operations if o.complete_ns is not None]
     moments += [t for f in faults for t in (f.inject_begin_ns, f.heal_end_ns) if t is not None]
     # The first and the last line need not have them: the clock of a machine that was started anew begins anew.
-    moments += [pick(event.ns for event in events) for events in traces if events for pick in (min, max)]
+    # A process that ends before its loop has run once has read no clock, and traces 0.
+    dated = [[event.ns for event in events if event.ns] for events in traces]
+    moments += [pick(times) for times in dated if times for pick in (min, max)]
     return (min(moments), max(max(moments), min(moments) + 1)) if moments else (0, 1)
 
 
@@ -273,8 +278,25 @@ def _terms(traces: Iterable[Sequence[TraceEvent]], start: int) -> list[tuple[int
     return sorted((ns - start, term, leader) for term, (ns, leader) in first.items())
 
 
-def member_spans(events: Sequence[TraceEvent], start: int, end: int) -> list[Span]:
-    """The states of a member one after the other, from the start of the run to its end."""
+def kills_of(member_id: int, faults: Iterable[FaultRecord]) -> list[int]:
+    """When faults ended the process of the member's consensus module at once: it traces no end."""
+    return sorted(
+        fault.inject_end_ns
+        for fault in faults
+        if fault.what in DEADLY
+        and member_id in fault.members
+        and fault.component in (None, *OF_MODULE)
+        and fault.inject_proof is not None
+        and fault.inject_proof.holds
+    )
+
+
+def member_spans(events: Sequence[TraceEvent], start: int, end: int, kills: Sequence[int] = ()) -> list[Span]:
+    """The states of a member one after the other, from the start of the run to its end.
+
+    A process that traces no end is down from the next of the `kills` on. Without one it is down from its last event on
+    if another process was started, and else runs until the end of the run.
+    """
     spans: list[Span] = []
     since, state, role, closed = start, DOWN, FOLLOWER, False
     term: int | None = None
@@ -289,7 +311,7 @@ def member_spans(events: Sequence[TraceEvent], start: int, end: int) -> list[Spa
 
     for event in events:
         if event.event == TraceKind.PROCESS_START:
-            change(last, DOWN)  # the one before it was killed: nothing was traced after that
+            change(_killed(kills, last, event.ns, last), DOWN)
             role, closed = FOLLOWER, False
             change(event.ns, ELECTION)
         elif event.event == TraceKind.PROCESS_END:
@@ -304,10 +326,15 @@ def member_spans(events: Sequence[TraceEvent], start: int, end: int) -> list[Spa
         if event.event == TraceKind.LEADERSHIP_TERM and type(entered) is int:
             term = entered
         last = event.ns
-    change(last if state != DOWN and last < end else end, DOWN)
+    change(_killed(kills, last, end, end), DOWN)
     if end > since:
         spans.append(Span(since - start, end - start, state))
     return spans
+
+
+def _killed(kills: Sequence[int], begin: int, end: int, otherwise: int) -> int:
+    """The first kill between an event of a process and the next one of its member."""
+    return next((ns for ns in kills if begin <= ns <= end), otherwise)
 
 
 def catch_ups(traces: Mapping[int, Iterable[TraceEvent]], start: int) -> list[CatchUp]:

@@ -3,25 +3,29 @@
 The page contains what its charts show as JSON (`scene`). Everything that comes from the run is escaped.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.services.raised import RaisedBy
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.records import Manifest
 from upheaval.report.document import LIBRARY, document, environment, shipped
-from upheaval.report.election_drawing import arrow_style, label, since
+from upheaval.report.election_drawing import arrow_style, in_run, label, since
 from upheaval.report.elections import Election, log_of, votes_of
-from upheaval.report.explanation import Explanation
-from upheaval.report.figures import Figures, duration
+from upheaval.report.explanation import Explanation, in_order
+from upheaval.report.figures import GAP_NS, Figures, duration
 from upheaval.report.moments import Moment, beside_fault
 from upheaval.report.scene import Scene
 
 ELECTIONS_DRAWN: Final = 30
 """The page shall not grow with a run that elects for ever: `upheaval elections RUN N` has the rest."""
+RATED_MIN: Final = 10
+"""Of fewer answers a rate says nothing."""
 SCRIPTS: Final = (LIBRARY, shipped("drawing.js", "time_line.js", "details.js", "page.js"))
 """What runs in the page: uPlot, and our own."""
 _NO_MOMENTS: Final[Mapping[Finding, Moment]] = MappingProxyType({})
@@ -31,6 +35,7 @@ _TEMPLATES: Final = environment(
     {
         "arrow_style": arrow_style,
         "duration": duration,
+        "in_run": in_run,
         "label": label,
         "log_of": log_of,
         "mark": _MARKS.__getitem__,
@@ -38,7 +43,8 @@ _TEMPLATES: Final = environment(
         "votes_of": votes_of,
     },
 )
-_BAD: Final = {Verdict.INVALID: "broken", Verdict.UNKNOWN: "unknown", Verdict.TIMEOUT: "timed out"}
+_BAD: Final = {Verdict.INVALID: "Broken promise", Verdict.UNKNOWN: "Unknown", Verdict.TIMEOUT: "Timed out"}
+_COUNTED: Final = {Verdict.INVALID: "broken", Verdict.UNKNOWN: "unknown", Verdict.TIMEOUT: "timed out"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +70,8 @@ def page(
     """The whole document; `scene` is what its charts show, `moments` are those of findings, as far as known, and
     `account` is that of the first one.
     """
-    bad = [finding for finding in report.worst_first if finding.verdict is not Verdict.VALID]
-    first = first_of(report, moments)
+    bad = in_order([finding for finding in report.findings if finding.verdict is not Verdict.VALID], moments)
+    first = bad[0] if bad else None
     return document(
         _TEMPLATES,
         "run.html",
@@ -79,16 +85,21 @@ def page(
         report=report,
         bad=bad,
         bad_words=_BAD,
+        broken=[finding for finding in bad if finding.verdict is Verdict.INVALID],
+        undecided=[finding for finding in bad if finding.verdict is not Verdict.INVALID],
+        counted=_counted,
         valid=[finding for finding in report.worst_first if finding.verdict is Verdict.VALID],
         first=first,
+        second=_consequence(bad),
         near=beside_fault(moments[first], figures.faults) if first is not None and first in moments else "",
         moments=moments,
         account=account,
-        cards=_cards(figures),
+        cards=_cards(figures, scene),
         left_out=_left_out(figures, scene),
         raised=_by_place(raised),
         figures=figures,
         elections=elections,
+        election_begins=[drawn["begin"] for drawn in scene["elections"]],
         drawn=ELECTIONS_DRAWN,
     )
 
@@ -101,16 +112,16 @@ def _by_place(raised: Sequence[RaisedBy]) -> Mapping[str, Sequence[RaisedBy]]:
     return by_place
 
 
-def first_of(report: Report, moments: Mapping[Finding, Moment]) -> Finding | None:
-    """Of the worst findings the one that the page begins with; None of a valid run."""
-    bad = [finding for finding in report.worst_first if finding.verdict is not Verdict.VALID]
-    worst = [finding for finding in bad if finding.verdict is bad[0].verdict]
-    # A moment that is exact says most; that of a position alone is the first answer after it, and may be far away.
-    return min(worst, key=lambda finding: _rank(moments.get(finding)), default=None)
+def _consequence(bad: Sequence[Finding]) -> Finding | None:
+    """The promise that broke next; none where only the invariants did, which say the same in general words."""
+    broken = (finding for finding in bad[1:] if finding.verdict is Verdict.INVALID)
+    return next((finding for finding in broken if finding.promise is not Promise.INVARIANTS), None)
 
 
-def _rank(moment: Moment | None) -> tuple[bool, bool, int]:
-    return (moment is None, moment is not None and not moment.is_exact, 0 if moment is None else moment.ns)
+def _counted(findings: Sequence[Finding]) -> str:
+    """As in `1 broken, 7 unknown`."""
+    counts = Counter(finding.verdict for finding in findings)
+    return ", ".join(f"{count} {_COUNTED[verdict]}" for verdict, count in sorted(counts.items(), reverse=True))
 
 
 def _what(manifest: Manifest) -> str:
@@ -131,14 +142,24 @@ def _origin(manifest: Manifest) -> str:
     return " ".join([f"Run {manifest.run_id}", *(f"{word} {value}" for word, value in parts if value)]) + "."
 
 
-def _cards(figures: Figures) -> Sequence[tuple[str, str]]:
-    outage = max((end - begin for begin, end in figures.gaps), default=None)
+def _unanswered_end(figures: Figures, scene: Scene) -> Iterator[tuple[int, int]]:
+    """From the last answer to the end of a run that still had operations to answer."""
+    last, operations = figures.load[1], scene["operations"]
+    asked = zip(operations["begin"], operations["end"], strict=True)
+    was_asked = any(end is None and begin > last - GAP_NS for begin, end in asked)
+    if was_asked and figures.length_ns - last > GAP_NS:
+        yield last, figures.length_ns
+
+
+def _cards(figures: Figures, scene: Scene) -> Sequence[tuple[str, str]]:
+    outage = max((end - begin for begin, end in [*figures.gaps, *_unanswered_end(figures, scene)]), default=None)
     leaders = [fault.new_leader_ns for fault in figures.faults if fault.new_leader_ns is not None]
     cells = [
         (f"{figures.counts['ok']:,}", "operations acknowledged"),
         (f"{figures.counts['unknown']:,}", "with unknown outcome"),
-        (f"{figures.rate:,.0f}", "answers a second"),
     ]
+    if figures.counts["ok"] >= RATED_MIN:
+        cells.append((f"{figures.rate:,.0f}", "answers a second"))
     if figures.latency:
         cells.append((duration(figures.latency[0]), "median latency"))
         cells.append((duration(figures.latency[1]), "99th percentile"))

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import nlargest
 from itertools import pairwise
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -35,8 +36,9 @@ from upheaval.records import (
 )
 from upheaval.report.elections import Election
 from upheaval.report.figures import Figures, extent_of
-from upheaval.report.moments import Moment
+from upheaval.report.moments import COMMIT, Moment
 from upheaval.report.requests import payloads_at
+from upheaval.report.turning_points import turning_points
 from upheaval_node.trace_kinds import TraceKind
 
 OPERATIONS_SHOWN: Final = 100_000
@@ -46,8 +48,7 @@ MESSAGES_SHOWN: Final = 20_000
 POINTS_OF_MEMBER: Final = 4_000
 TEXT_SHOWN: Final = 200
 """Characters of a value or a result."""
-_COMMIT: Final = "CommitPosition"
-_REPORTS: Final = ("AppendPosition", _COMMIT)
+_REPORTS: Final = ("AppendPosition", COMMIT)
 _OMITTED: Final = frozenset(("ts", "epoch_ms", "member", "component", "pid", "run", "event", "message", "to", "from"))
 
 _NOTHING_BROKEN: Final[Mapping[Finding, Moment]] = MappingProxyType({})
@@ -77,7 +78,7 @@ def scene_of(
     messages = [entry for entry in events if _is_message(entry[1])]
     shown = [operations[index] for index in _chosen(operations, start, figures)]
     # Elections count from the first event of the members.
-    first_event = min((event.ns for _, event in traced + seen), default=start) - start
+    first_event = min((event.ns for _, event in traced + seen if event.ns), default=start) - start
     positions = positions_of(events, start)
     frames = _frames(run, manifest, operations, shown)
     return {
@@ -94,14 +95,14 @@ def scene_of(
         "breaks": [
             {
                 "what": finding.promise.sentence,
-                "begin": moment.ns,
+                "begin": moment.begin,
                 "end": moment.ns,
                 "evidence": finding.evidence,
                 "operation": finding.operation,
             }
             for finding, moment in broken.items()
         ],
-        "orders": [_order(control, start) for control in run.read_controls()],
+        "orders": _orders(list(run.read_controls()), traces, start),
         "elections": [
             {
                 "what": f"election {election.number}: member {election.candidate_id} for term {election.term_id}, "
@@ -172,7 +173,7 @@ def _position(event: TraceEvent, last: int) -> int | None:
         position = event.fields.get("append_position")
     elif event.event == TraceKind.SEND and event.fields.get("message") in _REPORTS:
         position = event.fields.get("log_position")
-        if event.fields.get("message") == _COMMIT and type(position) is int and position < last:
+        if event.fields.get("message") == COMMIT and type(position) is int and position < last:
             return None
     return position if type(position) is int and position >= 0 else None
 
@@ -189,13 +190,16 @@ def _thinned(points: Sequence[tuple[int, int, int]]) -> list[tuple[int, int, int
     return thinned
 
 
-def _order(control: ControlRecord, start: int) -> Scene:
-    return {
-        "what": control.what,
-        "begin": control.begin_ns - start,
-        "end": control.end_ns - start,
-        "evidence": str(control.proof),
-    }
+def _orders(
+    controls: Sequence[ControlRecord], traces: Mapping[int, Sequence[TraceEvent]], start: int
+) -> Sequence[Scene]:
+    """Admin commands, and what members did without one."""
+    marks = [(one.begin_ns, one.end_ns, one.what, str(one.proof)) for one in controls]
+    marks += [(one.begin_ns, one.end_ns, str(one), one.evidence) for one in turning_points(traces, controls)]
+    return [
+        {"what": what, "begin": begin_ns - start, "end": end_ns - start, "evidence": evidence}
+        for begin_ns, end_ns, what, evidence in sorted(marks, key=itemgetter(0))
+    ]
 
 
 def _chosen(operations: Sequence[Operation], start: int, figures: Figures) -> Sequence[int]:

@@ -12,8 +12,8 @@ from upheaval.execution.run import RESULT_FILE, read_result
 from upheaval.records import RunFolder, read_made_by_test
 from upheaval.report import Moments, measure_run, scene_of
 from upheaval.report.elections import elections_of
-from upheaval.report.explanation import explain
-from upheaval.report.page import MadeBy, first_of, page
+from upheaval.report.explanation import explain, in_order
+from upheaval.report.page import MadeBy, page
 
 
 def page_of_run(run: Path) -> str:
@@ -23,11 +23,11 @@ def page_of_run(run: Path) -> str:
     raised = raised_in(folder, facts_of_members(folder, manifest.members))
     figures, elections, verdict = measure_run(folder), elections_of(folder), verify_run(run)
     known = Moments(folder)
-    bad = [(finding, known.of(finding)) for finding in verdict.worst_first if finding.verdict is not Verdict.VALID]
-    moments = {finding: moment for finding, moment in bad if moment is not None}
+    bad = [finding for finding in verdict.findings if finding.verdict is not Verdict.VALID]
+    moments = {finding: moment for finding in bad if (moment := known.of(finding)) is not None}
     broken = {finding: moment for finding, moment in moments.items() if finding.verdict is Verdict.INVALID}
     scene = scene_of(folder, manifest, figures, elections, broken)
-    first = first_of(verdict, moments)
+    first = next(iter(in_order(bad, moments)), None)
     return page(
         manifest,
         verdict,

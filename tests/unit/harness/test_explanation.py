@@ -10,8 +10,19 @@ import pytest
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.records import Entry, Failure, Json, Manifest, RuleBroken, RunFolder
+from upheaval.report.election_drawing import in_run, label, steps_text
 from upheaval.report.elections import Step
-from upheaval.report.explanation import Knowledge, before, explain, knowledge_of, steps_of
+from upheaval.report.explanation import (
+    STEPS_MAX,
+    Knowledge,
+    before,
+    explain,
+    in_order,
+    knowledge_of,
+    last_of,
+    steps_of,
+)
+from upheaval.report.moments import Moment
 from upheaval_chaos.record import FaultRecord, Proof
 from upheaval_node.trace_kinds import TraceKind
 
@@ -67,11 +78,57 @@ def test_steps_are_states_and_messages_once_and_of_steady_ones_in_a_row_the_last
     assert steps_of((one, one.ns == 20) for one in trace) == [
         Step(10, 0, "CANVASS"),
         Step(11, 1, "CANVASS"),
-        Step(20, 0, "RequestVote", "1", 1, has_arrived=True),
-        Step(62, 2, "AppendPosition", "62", 0),
+        Step(20, 0, "RequestVote", "term 1", 1, has_arrived=True),
+        Step(62, 2, "AppendPosition", "at 62", 0, times=3),
         Step(70, 0, "CLOSED"),
-        Step(80, 2, "AppendPosition", "80", 0),
+        Step(80, 2, "AppendPosition", "at 80", 0),
     ]
+
+
+def test_a_change_of_another_member_does_not_end_a_row_of_steady_messages() -> None:
+    canvass = [
+        sent(ns, 2, 0, "CanvassPosition", leadershipTermId=1, logLeadershipTermId=0, logPosition=64) for ns in (1, 3)
+    ]
+    steps = steps_of((one, True) for one in (canvass[0], state(2, 1, "CANVASS"), canvass[1]))
+    last = Step(3, 2, "CanvassPosition", "term 1, log term 0 at 64", 0, has_arrived=True, times=2)
+    assert steps == [Step(2, 1, "CANVASS"), last]
+    assert label(last) == "CanvassPosition term 1, log term 0 at 64 (last of 2)"
+
+
+@pytest.mark.parametrize(("vote", "words"), [(True, "granted"), (False, "refused")])
+def test_a_vote_is_named_and_drawn_in_full(vote: bool, words: str) -> None:
+    trace = [sent(2_500_000_000, 1, 0, "Vote", candidateTermId=7, logLeadershipTermId=6, logPosition=64, vote=vote)]
+    (step,) = steps_of((one, True) for one in trace)
+    assert step.is_refusal is not vote
+    drawn = steps_text([step], 2, lambda one: in_run(one, 1_000_000_000))
+    assert f" Vote term 7, {words} " in drawn
+    assert drawn.splitlines()[1].startswith("  1.500000 s")
+
+
+def test_lanes_are_as_wide_as_the_longest_message() -> None:
+    step = Step(0, 0, "NewLeadershipTerm", "term 123456, log term 123455 at 1234567890", 1, has_arrived=True)
+    assert label(step) in steps_text([step], 3, str)
+
+
+def test_votes_stay_where_heartbeats_would_push_them_out_and_so_does_the_last_message() -> None:
+    vote = Step(0, 1, "Vote", "term 1, granted", 0)
+    beats = [Step(ns, 0, "CommitPosition", f"at {ns}", 1) for ns in range(1, 3 * STEPS_MAX)]
+    shown = last_of([vote, *beats])
+    assert shown[0] == vote
+    assert shown[1:] == beats[-STEPS_MAX // 2 :]
+    assert last_of(beats[:STEPS_MAX]) == beats[:STEPS_MAX]
+
+
+EARLY = Finding(Promise.COMMITS_KEPT, Verdict.INVALID, "early", position=608)
+LATE = Finding(Promise.ACKNOWLEDGED_NOT_LOST, Verdict.INVALID, "late", operation=150)
+GENERAL = Finding(Promise.INVARIANTS, Verdict.INVALID, "late")
+NOWHERE = Finding(Promise.STATES_AGREE, Verdict.INVALID, "no moment")
+OPEN = Finding(Promise.RUN_CONVERGED, Verdict.UNKNOWN, "no phase")
+
+
+def test_the_cause_comes_before_its_consequence_and_the_specific_before_the_general() -> None:
+    moments = {EARLY: Moment(73, is_exact=False), LATE: Moment(815, is_exact=True), GENERAL: Moment(815, is_exact=True)}
+    assert in_order([OPEN, NOWHERE, GENERAL, LATE, EARLY], moments) == [EARLY, LATE, GENERAL, NOWHERE, OPEN]
 
 
 def test_members_know_what_their_present_process_said() -> None:
@@ -89,6 +146,14 @@ def test_members_know_what_their_present_process_said() -> None:
     assert knowledge_of(trace, 3) == [leader, Knowledge(1, role="FOLLOWER", append_position=160), Knowledge(2)]
     again = knowledge_of([*trace, entry(9, 0, TraceKind.PROCESS_START)], 1 + 1)
     assert again[0] == Knowledge(0, runs=True, role="FOLLOWER")
+
+
+def test_the_log_of_a_leader_reaches_as_far_as_it_sent_on_it() -> None:
+    appended = replace(sent(3, 0, 0, "SessionMessageHeader"), to=None, record={"stream": "log", "position": 768})
+    asked = replace(appended, ns=4, record={"stream": "consensus", "position": 4096})
+    elected = entry(2, 0, TraceKind.ELECTION_STATE, state="LEADER_INIT", append_position=96)
+    assert knowledge_of([elected], 1)[0].append_position == 96
+    assert knowledge_of([elected, appended, asked], 1)[0].append_position == 768
 
 
 @pytest.fixture

@@ -59,7 +59,10 @@ class MemberEvent:
         """The finding that this event breaks a rule. `others` are further members that it concerns."""
         members = tuple(dict.fromkeys((self.member_id, *others)))
         text = f"{detail} ({self.place})"
-        return BrokenIfWhole(Verdict.INVALID, text, members=members, position=position, signature=signature)
+        when_ns = (self.ns, self.ns)
+        return BrokenIfWhole(
+            Verdict.INVALID, text, members=members, position=position, signature=signature, when_ns=when_ns
+        )
 
 
 class BrokenIfWhole(Broken):

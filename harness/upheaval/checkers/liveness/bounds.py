@@ -187,7 +187,8 @@ def _late(lapse: Lapse, allowed_ns: int) -> Finding:
         f"(member-{member_id}/trace.jsonl:{lapse.line}; allowed: {allowed_ns // MS} ms)"
     )
     late_ms = -(-(silent_ns - allowed_ns) // MS)
-    return Finding(Promise.BOUNDS_KEPT, Verdict.INVALID, detail, members=(member_id,), late_ms=late_ms)
+    when_ns = (lapse.begin_ns, lapse.end_ns)
+    return Finding(Promise.BOUNDS_KEPT, Verdict.INVALID, detail, members=(member_id,), late_ms=late_ms, when_ns=when_ns)
 
 
 class _Judge:
@@ -229,7 +230,7 @@ class _Judge:
                 f"{leadership.leadership_term_id} (member-{member_id}/trace.jsonl:{line}; "
                 f"allowed: {self._heartbeat_ns // MS} ms)"
             )
-            self._miss(detail, member_id, silence_ns - self._heartbeat_ns)
+            self._miss(detail, member_id, silence_ns - self._heartbeat_ns, (begin_ns, end_ns))
 
     def _require_silence(self, member_id: int, event: TraceEvent, heard_ns: Sequence[int]) -> None:
         """A follower may give up a leader, or a leader its quorum, only after its time-out by its own clock."""
@@ -249,11 +250,13 @@ class _Judge:
                 f"{silent_ns // MS} ms before (member-{member_id}/trace.jsonl:{event.line}; time-out: "
                 f"{timeout_ns // MS} ms)"
             )
-            raise Broken(Verdict.INVALID, detail, members=(member_id,))
+            when_ns = (event.ns - silent_ns, event.ns)
+            raise Broken(Verdict.INVALID, detail, members=(member_id,), when_ns=when_ns)
 
-    def _miss(self, detail: str, member_id: int, over_ns: int) -> None:
+    def _miss(self, detail: str, member_id: int, over_ns: int, when_ns: tuple[int, int]) -> None:
         late_ms = -(-over_ns // MS)
-        self._missed.append(Broken(Verdict.INVALID, detail, members=(member_id,), late_ms=late_ms))
+        broken = Broken(Verdict.INVALID, detail, members=(member_id,), late_ms=late_ms, when_ns=when_ns)
+        self._missed.append(broken)
 
     def _has_quorum(self, begin_ns: int, end_ns: int) -> bool:
         """Whether a quorum was well during the interval and had recovered from earlier faults."""

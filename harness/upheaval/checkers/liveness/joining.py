@@ -54,7 +54,7 @@ def check_joining(
             since_ns, to_ns = max(_quiet(done, pair, begin_ns, end_ns), key=lambda span: span[1] - span[0])
             longest_ns = max(longest_ns, to_ns - since_ns)
             if to_ns - since_ns > allowed_ns:
-                finding = _missed(election, leader, to_ns - since_ns, allowed_ns)
+                finding = _missed(election, leader, (since_ns, to_ns), allowed_ns)
                 missed.append(explained(finding, [stall for side in pair for stall in stalls[side]], since_ns, to_ns))
     if missed:
         return [max(missed, key=lambda finding: (finding.verdict, finding.late_ms))]
@@ -75,7 +75,8 @@ def _quiet(done: Sequence[Trouble], pair: tuple[int, int], begin_ns: int, end_ns
     yield since_ns, max(since_ns, end_ns)
 
 
-def _missed(election: Span, leader: Span, took_ns: int, allowed_ns: int) -> Finding:
+def _missed(election: Span, leader: Span, when_ns: tuple[int, int], allowed_ns: int) -> Finding:
+    took_ns = when_ns[1] - when_ns[0]
     detail = (
         f"member {election.member_id} was in an election for {took_ns // MS} ms, in state {election.state} at last "
         f"(member-{election.member_id}/trace.jsonl:{election.line}), while member {leader.member_id} led and both were "
@@ -84,7 +85,15 @@ def _missed(election: Span, leader: Span, took_ns: int, allowed_ns: int) -> Find
     members = tuple(sorted((election.member_id, leader.member_id)))
     late_ms = -(-(took_ns - allowed_ns) // MS)
     signature = Signature(Rule.NOT_JOINED, state=election.state)
-    return Finding(Promise.MEMBERS_JOIN, Verdict.INVALID, detail, members, late_ms=late_ms, signature=signature)
+    return Finding(
+        Promise.MEMBERS_JOIN,
+        Verdict.INVALID,
+        detail,
+        members,
+        late_ms=late_ms,
+        signature=signature,
+        when_ns=when_ns,
+    )
 
 
 JOINING: Final = Checker(

@@ -180,12 +180,12 @@ def _unexplained_end(
             if any(hit.what == HostFaultKind.DISK_FULL and life.last_ns <= hit.end_ns + _GRACE_NS for hit in hits):
                 return None
             detail = f"{who}:{life.line}: {whose} did not tell its end, the run came to its own, and no fault ended it"
-            return Broken(Verdict.INVALID, detail, members=(life.member_id,))
+            return Broken(Verdict.INVALID, detail, members=(life.member_id,), when_ns=(life.last_ns, life.last_ns))
         detail = f"{who}:{life.line}: {whose} did not tell its end and was started again, and no fault ended it"
         if _was_whole_cluster_down(life.last_ns, life.next_ns, lives, manifest.members):
             detail += "; all members were down and started again, as after a harness that ended them by force"
-            return Broken(Verdict.UNKNOWN, detail, members=(life.member_id,))
-        return Broken(Verdict.INVALID, detail, members=(life.member_id,))
+            return Broken(Verdict.UNKNOWN, detail, members=(life.member_id,), when_ns=(life.last_ns, life.last_ns))
+        return Broken(Verdict.INVALID, detail, members=(life.member_id,), when_ns=(life.last_ns, life.last_ns))
     if life.status in _IN_ORDER:
         return _unordered_end(life, lives, manifest, orders)
     detail = f"{who}:{life.end_line}: {whose} ended with status {life.status}, and no fault explains it"
@@ -196,7 +196,7 @@ def _unexplained_end(
         hits = [hit for hit in hits if hit.what not in _HARMLESS_LATER or life.begin_ns < hit.heal_begin_ns]
     if can_be_explained and (life.is_ending or any(_lasts(hit, life.last_ns) for hit in hits)):
         return None
-    return Broken(verdict, detail, members=(life.member_id,))
+    return Broken(verdict, detail, members=(life.member_id,), when_ns=(life.last_ns, life.last_ns))
 
 
 def _unordered_end(
@@ -218,7 +218,7 @@ def _unordered_end(
     who = f"member-{life.member_id}/trace.jsonl:{life.end_line}"
     whose = f"process {life.component!r} of member {life.member_id}"
     detail = f"{who}: {whose} ended with status {life.status}, and nothing ordered it to"
-    return Broken(Verdict.INVALID, detail, members=(life.member_id,))
+    return Broken(Verdict.INVALID, detail, members=(life.member_id,), when_ns=(life.last_ns, life.last_ns))
 
 
 def _ends_with_cluster(life: ProcessLife, lives: Iterable[ProcessLife]) -> bool:
@@ -290,7 +290,7 @@ def _unexplained(
     where = f"{facts.name}:{error.line}: member {error.member_id} reported"
     if kind.startswith(_UNFORESEEN):
         detail = f"{where} an unexpected exception: {kind.removeprefix(_UNFORESEEN)}"
-        return Broken(Verdict.INVALID, detail, members=(error.member_id,))
+        return Broken(Verdict.INVALID, detail, members=(error.member_id,), when_ns=(error.ns, error.ns))
     if kind in _STORED:
         is_hit = any(error.member_id in window.members and window.begin_ns <= error.ns for window in windows)
         is_explained = is_hit or any(life.next_ns is not None and life.last_ns <= error.ns for life in facts.lives)
@@ -302,7 +302,7 @@ def _unexplained(
     if is_explained:
         return None
     detail = f"{where} an error of kind {kind!r} that no fault explains"
-    return Broken(Verdict.UNKNOWN, detail, members=(error.member_id,))
+    return Broken(Verdict.UNKNOWN, detail, members=(error.member_id,), when_ns=(error.ns, error.ns))
 
 
 # --- output ---

@@ -103,9 +103,8 @@ def _judge_connections(run: RunFolder, manifest: Manifest, authorities: Collecti
             return trace_missing(Promise.ONLY_AUTHORITY, member_id)
         events = list(folder.read_trace())
         broken = _first_broken(member_id, events, authorities)
-        if broken:
-            detail = f"member-{member_id}/trace.jsonl:{broken}"
-            return Finding(Promise.ONLY_AUTHORITY, Verdict.INVALID, detail, members=(member_id,))
+        if broken is not None:
+            return broken
         peers = [str(event.fields.get("name")) for event in events if event.event == TraceKind.TLS_PEER]
         if not peers:
             detail = f"member {member_id} had no connections at all"
@@ -116,8 +115,8 @@ def _judge_connections(run: RunFolder, manifest: Manifest, authorities: Collecti
     return Finding(Promise.ONLY_AUTHORITY, Verdict.VALID, detail)
 
 
-def _first_broken(member_id: int, events: Iterable[TraceEvent], authorities: Collection[str]) -> str:
-    """Line and reason of the first violation; empty if there is none."""
+def _first_broken(member_id: int, events: Iterable[TraceEvent], authorities: Collection[str]) -> Finding | None:
+    """The first violation."""
     has_read = False
     for event in _of_sockets(events):
         fields = event.fields
@@ -126,12 +125,19 @@ def _first_broken(member_id: int, events: Iterable[TraceEvent], authorities: Col
         elif event.event == TraceKind.CERTIFICATES_READ:
             has_read = True
             if fields.get("name") != member_name(member_id):
-                return f"{event.line}: it is {fields.get('name')!r}"
+                return _broken_at(member_id, event, f"it is {fields.get('name')!r}")
         elif event.event == TraceKind.TLS_PEER and fields.get("authority") not in authorities:
-            return f"{event.line}: {fields.get('name')!r} is of {fields.get('authority')!r}, not of our authority"
+            name, authority = fields.get("name"), fields.get("authority")
+            return _broken_at(member_id, event, f"{name!r} is of {authority!r}, not of our authority")
         elif not has_read and event.event in (TraceKind.TLS_PEER, TraceKind.LEADERSHIP_TERM):
-            return f"{event.line}: it had no certificate when it took part"
-    return ""
+            return _broken_at(member_id, event, "it had no certificate when it took part")
+    return None
+
+
+def _broken_at(member_id: int, event: TraceEvent, why: str) -> Finding:
+    detail = f"member-{member_id}/trace.jsonl:{event.line}: {why}"
+    when_ns = (event.ns, event.ns)
+    return Finding(Promise.ONLY_AUTHORITY, Verdict.INVALID, detail, members=(member_id,), when_ns=when_ns)
 
 
 def _of_sockets(events: Iterable[TraceEvent]) -> Iterator[TraceEvent]:

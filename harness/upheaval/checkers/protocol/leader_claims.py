@@ -49,11 +49,11 @@ def traced_claims(member_id: int, event: TraceEvent) -> Iterator[LeaderClaim]:
     if type(term) is not int:
         return
     if fields.get("role") == ROLE_LEADER:
-        yield LeaderClaim(term, member_id, _source(member_id, event))
+        yield LeaderClaim(term, member_id, _source(member_id, event), event.ns)
     leader = fields.get("leader_member_id")
     is_announced = event.event == TraceKind.LEADERSHIP_TERM or fields.get("message") in LEADER_MESSAGES
     if is_announced and type(leader) is int:
-        yield LeaderClaim(term, leader, _source(member_id, event))
+        yield LeaderClaim(term, leader, _source(member_id, event), event.ns)
 
 
 def _source(member_id: int, event: TraceEvent) -> str:

@@ -12,11 +12,12 @@ from upheaval.checkers.verdict import Finding, Verdict
 
 @dataclass(frozen=True, slots=True)
 class LeaderClaim:
-    """A record that a member led a term. `source` is its place."""
+    """A record that a member led a term. `source` is its place; `ns` dates it, where the record has a time."""
 
     leadership_term_id: int
     leader_member_id: int
     source: str
+    ns: int | None = None
 
 
 def one_leader_a_term(claims: Iterable[LeaderClaim]) -> Finding:
@@ -30,9 +31,18 @@ def one_leader_a_term(claims: Iterable[LeaderClaim]) -> Finding:
                 f"and leader {claim.leader_member_id} ({claim.source})"
             )
             both = (known.leader_member_id, claim.leader_member_id)
-            return Finding(Promise.ONE_LEADER_A_TERM, Verdict.INVALID, detail, members=both)
+            return Finding(
+                Promise.ONE_LEADER_A_TERM, Verdict.INVALID, detail, members=both, when_ns=_later(known, claim)
+            )
     if not first:
         return Finding(Promise.ONE_LEADER_A_TERM, Verdict.UNKNOWN, "no leader was traced and no log announces one")
     leaders = ", ".join(f"{term}: {claim.leader_member_id}" for term, claim in sorted(first.items())[:8])
     more = ", ..." if len(first) > 8 else ""
     return Finding(Promise.ONE_LEADER_A_TERM, Verdict.VALID, f"{len(first)} terms ({leaders}{more})")
+
+
+def _later(one: LeaderClaim, other: LeaderClaim) -> tuple[int, int] | None:
+    """When a term had two leaders: at the later of both claims."""
+    if one.ns is None or other.ns is None:
+        return None
+    return (max(one.ns, other.ns),) * 2

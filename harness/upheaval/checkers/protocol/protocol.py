@@ -170,7 +170,8 @@ class _Hearing:
             try:
                 rule.on_event(event)
             except Broken as broken:
-                finding = _excused(broken.finding(rule.promise), lost if isinstance(broken, BrokenIfWhole) else "")
+                finding = replace(broken.finding(rule.promise), when_ns=(event.ns, event.ns))
+                finding = _excused(finding, lost if isinstance(broken, BrokenIfWhole) else "")
                 self.note(finding)
                 if finding.verdict is Verdict.UNKNOWN:
                     self.lost.setdefault(event.member_id, finding.detail)

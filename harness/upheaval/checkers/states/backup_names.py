@@ -62,4 +62,5 @@ def require_offered(files: MemberFolder, first: Mapping[int, tuple[int, int]]) -
                 f"{files.name} was offered no snapshot at {event.ns // MS} ms ({files.name}/trace.jsonl:{event.line}) "
                 f"by member {member_id}, which had one at position {position}"
             )
-            raise Broken(Verdict.INVALID, detail, members=(member_id,), position=position)
+            when_ns = (event.ns, event.ns)
+            raise Broken(Verdict.INVALID, detail, members=(member_id,), position=position, when_ns=when_ns)

@@ -443,7 +443,7 @@ def _require_listed(name: str, listed: Set[str]) -> str:
 
 def _unnamed(files: MemberFolder, event: TraceEvent, what: str, position: int | None) -> Broken:
     detail = f"{files.name}/cluster/recording.log {what} ({files.name}/trace.jsonl:{event.line})"
-    return Broken(Verdict.INVALID, detail, position=position)
+    return Broken(Verdict.INVALID, detail, position=position, when_ns=(event.ns, event.ns))
 
 
 # --- a restored run ---

@@ -103,7 +103,8 @@ def _require_written(member: Informed, services: int) -> None:
                 f"{who.name}/cluster/recording.log does not have the standby's snapshot of {what} at position "
                 f"{noted.position}, which was written down by {noted.ns // MS} ms ({who.name}/trace.jsonl:{noted.line})"
             )
-            raise Broken(Verdict.INVALID, detail, members=(who.member_id,), position=noted.position)
+            when_ns = (noted.ns, noted.ns)
+            raise Broken(Verdict.INVALID, detail, members=(who.member_id,), position=noted.position, when_ns=when_ns)
 
 
 def _require_same(member: Informed, standbys: Iterable[Standby], restored: int) -> int:

@@ -71,9 +71,12 @@ function messageTable(run, from, to, { member = "", name = "" }, most = ROWS_SHO
   return element("div", { className: "messages" }, element("p", { className: "note", textContent: text }), table(["at", "member", "event", "message", "fields"], rows));
 }
 
-/** What has the words in its name: operations by id, key, value and answer; faults, orders, elections, messages. */
+/**
+ * What has the words in its name or evidence: operations by id, position, key, value and answer; faults, orders,
+ * elections; messages by their fields too. Numbers may have the commas that the page writes them with.
+ */
 function search(run, words) {
-  const wanted = words.trim().toLowerCase();
+  const wanted = words.trim().toLowerCase().replace(/(?<=\d),(?=\d{3})/g, "");
   const found = [];
   if (!wanted) return found;
   const has = (text) => String(text).toLowerCase().includes(wanted);
@@ -82,13 +85,17 @@ function search(run, words) {
   }
   const { id, kind, outcome, key, value, result, begin, end } = run.operations;
   for (let i = 0; i < id.length && found.length < FOUND_SHOWN; i++) {
-    if (String(id[i]) === wanted || [kind[i], outcome[i], key[i], value[i], result[i]].some(has)) {
+    const position = run.frames.end[i] ?? run.frames.answered[i];
+    if ([id[i], position].some((value) => String(value) === wanted) || [kind[i], outcome[i], key[i], value[i], result[i]].some(has)) {
       found.push({ text: `operation ${id[i]}: ${kind[i]} ${key[i]}, ${outcome[i]}`, begin: begin[i], end: end[i], operation: i });
     }
   }
   const { messages } = run;
   for (let i = 0; i < messages.at.length && found.length < FOUND_SHOWN; i++) {
-    if (has(messages.name[i])) found.push({ text: `${messages.name[i]}, member ${messages.member[i]} (${messages.event[i]})`, begin: messages.at[i], end: messages.at[i] });
+    const hasField = has(messages.fields[i]);
+    if (!hasField && !has(messages.name[i])) continue;
+    const text = `${messages.name[i]}, member ${messages.member[i]} (${messages.event[i]})${hasField ? ` ${messages.fields[i]}` : ""}`;
+    found.push({ text, begin: messages.at[i], end: messages.at[i] });
   }
   return found;
 }

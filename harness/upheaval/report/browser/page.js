@@ -37,6 +37,7 @@ function pickOperation(index) {
 
 function pickMark(mark) {
   if (mark.style === "broken") return showBroken(mark);
+  timeLine.note(mark);
   const healed = mark.end === null ? "never ended" : `ended ${moment(mark.end)}`;
   part("details").replaceChildren(
     element("h3", { textContent: mark.what }),
@@ -46,12 +47,15 @@ function pickMark(mark) {
   timeLine.showAround(mark.begin, mark.end ?? run.length);
 }
 
-function showBroken({ what, begin, evidence, operation }) {
+function showBroken(mark) {
+  const { what, begin, end, evidence, operation } = mark;
   const index = operation === null ? -1 : run.operations.id.indexOf(operation);
   if (index >= 0) pickOperation(index);
   else part("details").replaceChildren();
-  part("details").prepend(element("h3", { textContent: `broken at ${moment(begin)}: ${what}` }), element("p", { textContent: evidence }));
-  timeLine.showAround(begin - BEFORE, begin + BEFORE);
+  part("details").prepend(element("h3", { textContent: `broken ${begin < end ? `${moment(begin)} to` : "at"} ${moment(end)}: ${what}` }), element("p", { textContent: evidence }));
+  timeLine.note(mark);
+  const room = Math.min(BEFORE, run.length / 10);
+  timeLine.showAround(begin - room, end + room);
 }
 
 /** What the address asks for: an operation (`#op-150`), or a moment in seconds (`#t=12.3`). */
@@ -64,7 +68,7 @@ function follow() {
     pickOperation(index);
     timeLine.showAround(run.operations.begin[index], run.operations.end[index] ?? run.operations.begin[index]);
   } else {
-    const mark = timeLine.marks.find(({ style, begin }) => style === "broken" && Math.abs(begin - at) < 1e3);
+    const mark = timeLine.marks.find(({ style, end }) => style === "broken" && Math.abs(end - at) < 1e3);
     if (mark) showBroken(mark);
     else timeLine.showAround(at - BEFORE, at + BEFORE);
   }
@@ -97,6 +101,7 @@ function step(by) {
 }
 
 function clear() {
+  timeLine.note(undefined);
   timeLine.select(-1);
   part("details").replaceChildren();
   part("found").replaceChildren();

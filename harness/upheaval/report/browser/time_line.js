@@ -6,10 +6,13 @@
 const LEFT = 84;
 const LANE = 40;
 const LABEL_ROWS = 8;
+const TICK = 2;
 const MEMBER_COLOURS = ["member0", "member1", "member2", "member3", "member4"];
 /** Lines of members that lie on one another: each is dashed otherwise, so that those below show. */
 const MEMBER_DASHES = [[], [7, 4], [2, 3], [10, 3, 2, 3], [4, 8]];
 const POINT = 3;
+/** Pixels of a moment that is marked out. */
+const NOTED = 7;
 /** Steps of an axis of whole numbers: 1, 2 and 5 of each power of ten. */
 const WHOLE_STEPS = Array.from({ length: 15 }, (_, power) => [1, 2, 5].map((factor) => factor * 10 ** power)).flat();
 /** One answer in a shorter interval would be a rate that the run never had. */
@@ -58,7 +61,7 @@ class TimeLine {
     ];
     this.buttons = this.marks.map((mark) => {
       const button = element("button", { type: "button", className: `mark ${mark.style}`, textContent: mark.what });
-      button.append(element("i"));
+      button.append(element("b"), element("i"));
       button.title = mark.evidence;
       button.addEventListener("click", () => this.onMark(mark));
       this.labels.append(button);
@@ -118,6 +121,13 @@ class TimeLine {
 
   select(index) {
     this.selected = index;
+    this.redraw();
+  }
+
+  /** Mark out one fault, order or broken promise among the others. */
+  note(mark) {
+    this.noted = mark;
+    this.marks.forEach((each, i) => (this.buttons[i].ariaCurrent = each === mark ? "true" : null));
     this.redraw();
   }
 
@@ -257,6 +267,14 @@ class TimeLine {
       ctx.globalAlpha = 1;
       for (const { begin } of bands) ctx.fillRect(this.x(u, begin), bbox.top, devicePixelRatio * 1.5, bbox.height);
     }
+    if (this.noted) {
+      const left = this.x(u, this.noted.begin);
+      const length = Math.max(this.x(u, this.noted.end ?? this.run.length) - left, NOTED * devicePixelRatio);
+      ctx.fillStyle = this.colour(this.noted.style === "broken" ? "invalid" : this.noted.style);
+      ctx.globalAlpha = 0.35;
+      ctx.fillRect(left, bbox.top, length, bbox.height);
+      ctx.globalAlpha = 1;
+    }
     ctx.strokeStyle = this.colour("soft");
     ctx.setLineDash([2 * devicePixelRatio, 3 * devicePixelRatio]);
     ctx.beginPath();
@@ -279,7 +297,8 @@ class TimeLine {
     const width = this.width - 24;
     const perNs = (width - LEFT) / (this.to - this.from);
     const free = [];
-    this.labelWidths ??= this.buttons.map((button) => button.offsetWidth);
+    // Of a part of a pixel too few, the last words would be cut off.
+    this.labelWidths ??= this.buttons.map((button) => Math.ceil(button.getBoundingClientRect().width) + 1);
     let left_out = 0;
     const order = this.marks.map((_, i) => i).sort((a, b) => this.marks[b].begin - this.marks[a].begin);
     for (const i of order) {
@@ -289,8 +308,9 @@ class TimeLine {
       if (button.hidden) continue;
       const x = LEFT + Math.max(begin - this.from, 0) * perNs;
       const until = LEFT + (Math.min(end ?? this.run.length, this.to) - this.from) * perNs;
-      const left = Math.max(Math.min(x, width - this.labelWidths[i]), 0);
-      const length = Math.max(Math.min(this.labelWidths[i], width), until - left);
+      // At the right edge the name is before its tick, which is where the moment is.
+      const left = x + this.labelWidths[i] <= width ? x : Math.max(Math.min(x, width) - this.labelWidths[i], 0);
+      const length = Math.max(Math.min(this.labelWidths[i], width), until - left, x - left + TICK);
       let row = free.findIndex((taken) => left + length + 4 <= taken);
       if (row < 0) row = free.length;
       button.hidden = row >= LABEL_ROWS;
@@ -299,8 +319,9 @@ class TimeLine {
       free[row] = Math.min(left, x);
       button.style.left = `${left}px`;
       button.style.width = `${length}px`;
-      const span = button.lastElementChild.style;
-      span.left = `${x - left - 2}px`;
+      const [tick, span] = [...button.children].map((child) => child.style);
+      tick.left = `${x - left}px`;
+      span.left = `${x - left}px`;
       span.width = `${until - x}px`;
       button.style.bottom = `${row * 20}px`;
     }
