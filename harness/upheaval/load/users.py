@@ -204,9 +204,11 @@ class ClusterUser(User):  # type: ignore[misc]
         self._intended_ns = self.load.clock_ns() + round(self.random.random() * self._period_ns)
 
     def on_stop(self) -> None:
-        """End the user's session."""
-        self._client.close()
-        self.end_session()
+        """End the user's session. Its end is recorded although locust may kill a user that is still closing it."""
+        try:
+            self._client.close()
+        finally:
+            self.end_session()
 
     def wait_time(self) -> float:
         """The seconds until the next intended start; 0 if it has passed."""
@@ -332,10 +334,12 @@ class ClusterUser(User):  # type: ignore[misc]
         session, self._session = self._session, None
         if session is None:
             return
-        session.close()
-        end = session_end(session, self.load.clock_ns())
-        if end is not None:
-            self.load.add_end(end)
+        try:
+            session.close()
+        finally:
+            end = session_end(session, self.load.clock_ns())
+            if end is not None:
+                self.load.add_end(end)
 
     def open_session(self) -> SessionEnd | None:
         """The record of the open session, for a run that is recorded now; None without one."""
