@@ -281,14 +281,14 @@ def steps_of(past: Iterable[tuple[Entry, bool]]) -> list[Step]:
 
 def _sent(entry: Entry, to: int, has_arrived: bool) -> Step:
     fields, vote = entry.fields, entry.fields.get("vote")
-    shown = [f"term {fields[name]}" for name in _TERMS if name in fields]
+    words = [f"term {fields[name]}" for name in _TERMS if name in fields]
     if isinstance(vote, bool):
-        shown.append("granted" if vote else "refused")
+        words.append("granted" if vote else "refused")
     elif _LOG_TERM in fields:
-        shown.append(f"log term {fields[_LOG_TERM]} at {fields.get(_POSITION)}")
+        words.append(f"log term {fields[_LOG_TERM]} at {fields.get(_POSITION)}")
     elif _POSITION in fields:
-        shown = [" ".join([*shown, f"at {fields[_POSITION]}"])]
-    return Step(entry.ns, entry.member_id, entry.message, ", ".join(shown), to, has_arrived, vote is False)
+        words = [" ".join([*words, f"at {fields[_POSITION]}"])]
+    return Step(entry.ns, entry.member_id, entry.message, ", ".join(words), to, has_arrived, vote is False)
 
 
 def last_of(steps: Sequence[Step]) -> list[Step]:

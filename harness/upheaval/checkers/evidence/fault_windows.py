@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Final
 
 from upheaval.checkers.checker import Checker, Source
-from upheaval.checkers.evidence.protocol_events import OF_MODULE
+from upheaval.checkers.evidence.protocol_events import OF_LEADER, OF_MODULE
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.evidence.trace_facts import ProcessLife
 from upheaval.checkers.history.columns import IS_OK
@@ -48,7 +48,6 @@ _START_AT_ONCE: Final = frozenset({HostFaultKind.WRONG_BYTES})
 """The kinds whose injection ends a process and starts the next one, on a changed disk."""
 _OF_PROCESSES: Final = frozenset({*_STARTS, MemberFaultKind.PAUSE})
 _CUTS: Final = frozenset({LinkFaultKind.BLACKHOLE, LinkFaultKind.RESET})
-_OF_LEADER: Final = frozenset({"NewLeadershipTerm", "CommitPosition"})
 _OF_FOLLOWER: Final = frozenset({"CanvassPosition", "AppendPosition", "CatchupPosition", "Vote", "TerminationAck"})
 
 
@@ -329,7 +328,7 @@ def _ends_of(link: str) -> tuple[int, int] | None:
 def _sender(event: TraceEvent) -> int | None:
     fields: Mapping[str, object] = event.fields
     message = fields.get("message")
-    if message in _OF_LEADER:
+    if message in OF_LEADER:
         sender = fields.get("leader_member_id")
     elif message in _OF_FOLLOWER:
         sender = fields.get("follower_member_id", fields.get("member_id"))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from upheaval.checkers.checker import Checker, Source
-from upheaval.checkers.evidence.protocol_events import quorum_of
+from upheaval.checkers.evidence.protocol_events import OF_LEADER, quorum_of
 from upheaval.checkers.evidence.stalls import excused, explained, longest_stall
 from upheaval.checkers.evidence.troubles import MARGIN_NS, Trouble, failover_ns, timeouts_of, troubles
 from upheaval.checkers.liveness.detection import Contact, Lapse
@@ -24,7 +24,6 @@ from upheaval_node.types import MS, NEVER_NS
 SILENCE_NS: Final = 100 * MS
 """Shorter than any heartbeat time-out. Shorter silences are not recorded."""
 
-_OF_LEADER: Final = frozenset({"CommitPosition", "NewLeadershipTerm"})
 _SILENCES: Final = frozenset(ElectionCause)
 
 
@@ -85,7 +84,7 @@ class _Member:
                 self._leave(event)
             case TraceKind.SEND if self._leads is not None and event.fields.get("message") == "CommitPosition":
                 self._leads.record(event)
-            case TraceKind.RECEIVE if event.fields.get("message") in _OF_LEADER:
+            case TraceKind.RECEIVE if event.fields.get("message") in OF_LEADER:
                 if (event.fields.get("leadership_term_id"), event.fields.get("leader_member_id")) == self._entered:
                     self._heard_ns[self._entered[1]] = event.ns
             case TraceKind.RECEIVE if self._leads is not None and event.fields.get("message") == "AppendPosition":

@@ -8,10 +8,10 @@ faults.
 from dataclasses import dataclass, field
 from typing import Final
 
+from upheaval.checkers.evidence.protocol_events import OF_LEADER
 from upheaval.records import Json, TraceEvent
 from upheaval_node.trace_kinds import TraceKind
 
-_OF_LEADER: Final = frozenset({"CommitPosition", "NewLeadershipTerm"})
 _OF_FOLLOWER: Final = "AppendPosition"
 
 
@@ -79,7 +79,7 @@ class Contact:
     def _is_other(self, event: TraceEvent) -> bool:
         """Whether it shows that the leader, or a follower of this leader, is there. Terms do not count here."""
         message = event.fields.get("message")
-        return message == _OF_FOLLOWER if self._leads else message in _OF_LEADER
+        return message == _OF_FOLLOWER if self._leads else message in OF_LEADER
 
     def _look(self, event: TraceEvent) -> None:
         if self._since_ns is None:

@@ -8,13 +8,11 @@ positions that messages report.
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
-from upheaval.checkers.evidence.protocol_events import OF_MODULE, MemberEvent, Place, quorum_of
+from upheaval.checkers.evidence.protocol_events import OF_LEADER, OF_MODULE, MemberEvent, Place, quorum_of
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.protocol.election_moves import ElectionMoves
 from upheaval.checkers.verdict import Broken, Verdict
 from upheaval_node.trace_kinds import TraceKind
-
-_OF_LEADERS = ("NewLeadershipTerm", "CommitPosition")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +113,7 @@ class BallotRules:
                 self._on_vote(voter, event)
             case "AppendPosition" if event.integer("flags") == 0:
                 self._require_bound(voter, event, event.integer("leadership_term_id"))
-            case message if message in _OF_LEADERS and event.integer("leader_member_id") == event.member_id:
+            case message if message in OF_LEADER and event.integer("leader_member_id") == event.member_id:
                 self._require_won(voter, event, event.integer("leadership_term_id"))
 
     def _on_receive(self, voter: _Voter, event: MemberEvent) -> None:

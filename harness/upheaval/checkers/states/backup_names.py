@@ -40,12 +40,12 @@ def first_snapshot(records: Sequence[SnapshotRecord], facts: TraceFacts) -> tupl
 
     A module leaves the state SNAPSHOT for ACTIVE when it has the snapshot, or when that failed.
     """
-    own = [record for record in records if not record.is_of_standby]
+    of_members = [record for record in records if not record.is_of_standby]
     moves = [move.ns for move in facts.module_moves if (move.old, move.new) == ("SNAPSHOT", "ACTIVE")]
     has_failed = any("snapshot" in error.kind for error in facts.errors)
-    if not own or not moves or has_failed or not all(record.is_valid for record in own):
+    if not of_members or not moves or has_failed or not all(record.is_valid for record in of_members):
         return None
-    return moves[0], min(record.position for record in own)
+    return moves[0], min(record.position for record in of_members)
 
 
 def require_offered(files: MemberFolder, first: Mapping[int, tuple[int, int]]) -> None:

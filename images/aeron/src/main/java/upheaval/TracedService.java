@@ -37,7 +37,7 @@ final class TracedService extends DelegatingService {
         super.onTerminate(cluster);
     }
 
-    /** The log tells all services; one of them tells the trace. */
+    /** All services hear it from the log; the first one traces it. */
     @Override
     public void onNewLeadershipTermEvent(
         final long leadershipTermId,
