@@ -21,6 +21,7 @@ from upheaval.runtime_names import DOCKER
 from upheaval.runtimes import cluster_file, ports
 from upheaval.runtimes.docker import collect, labels
 from upheaval.runtimes.docker.companion import DockerCompanion
+from upheaval.runtimes.docker.container_state import is_running, last_line
 from upheaval.runtimes.docker.containers import (
     ALL,
     ContainerPlan,
@@ -56,6 +57,7 @@ from upheaval.system import (
     SystemInContainers,
     in_containers,
 )
+from upheaval.system.aeron_launcher import unstarted
 from upheaval_node.media.resolver import StaticResolver
 from upheaval_node.tls_files import member_name
 
@@ -75,6 +77,7 @@ class DockerMember(LiveMember[DockerNode]):
         super().__init__(cluster, member_id, node)
         self._cluster = cluster
         self._eye = Eye(cluster.system.status_command, f"asking {node.name}")
+        self._has_begun = False
 
     @property
     def ingress_address(self) -> str:
@@ -99,6 +102,18 @@ class DockerMember(LiveMember[DockerNode]):
     def exit_status(self, incarnation: str) -> int | None:
         """The exit status that the engine reports; None while that incarnation runs, or after it was replaced."""
         return self.node.exit_status(incarnation)
+
+    def raise_if_unstarted(self, *, is_late: bool) -> None:
+        """Raises `EnvironmentFault` if the launcher ended well, or is late and runs, and never launched a component."""
+        container = None if self._has_begun else self.node.container()
+        runs = container is not None and is_running(container)
+        if container is None or (runs and not is_late) or (not runs and container.attrs["State"]["ExitCode"]):
+            return
+        trace = self._cluster.run.member(self.member_id).trace.name
+        self._has_begun = bool(collect.read_file(container, str(self._cluster.system.folder / trace)))
+        if not self._has_begun:
+            what = "has written no trace" if runs else "ended with status 0"
+            raise EnvironmentFault(unstarted(self.name, what, last_line(container, self.name)))
 
     def close(self) -> None:
         """Stop observing the member."""
@@ -334,8 +349,15 @@ class DockerCluster(LiveCluster[DockerMember]):
         members = self.members if member_id is None else [self.member(member_id)]
         for member in members:
             member.node.raise_if_ended(self.system.expected_exit_statuses)
+            if self.config.launcher:
+                member.raise_if_unstarted(is_late=False)
         for companion in self.companions() if member_id is None else ():
             companion.node.raise_if_ended()
+
+    def raise_if_silent(self) -> None:
+        """See `Conditions`. Only members with a launcher can run without a component of Aeron."""
+        for member in self.members if self.config.launcher else ():
+            member.raise_if_unstarted(is_late=True)
 
     def _stalls_since(self, begin_ns: int) -> list[Stall]:
         """Reads copies of the traces. Containers share the monotonic clock of the engine's machine."""
