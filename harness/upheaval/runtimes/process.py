@@ -19,6 +19,7 @@ from upheaval.runtimes import cluster_file, ports
 from upheaval.runtimes.abandoned import end_abandoned, owner_variables
 from upheaval.runtimes.companions import LiveCompanion, companion_endpoints, with_ports
 from upheaval.runtimes.live import LiveCluster, LiveMember, made, new_manifest, with_base_port
+from upheaval.runtimes.member_files import FolderFiles
 from upheaval.runtimes.node import STOP_TIMEOUT_S, LiveNode
 from upheaval.runtimes.process_node import ProcessNode
 from upheaval.runtimes.volumes import abandoned_volumes
@@ -155,6 +156,10 @@ class ProcessMember(LiveMember[ProcessNode]):
 
     # --- injector ---
 
+    def files(self) -> FolderFiles:
+        """Those in its folder."""
+        return FolderFiles(self.folder)
+
     def give(self, command: str) -> str:
         """Set the member's control toggle. Returns why it was refused, empty if it was not."""
         return self._cluster.system.give_command(self.folder, command)
@@ -217,8 +222,6 @@ class ProcessCluster(LiveCluster[ProcessMember]):
         self._spawned: list[_Spawned] = []
         self.started: list[int] = []
         """The ids of all processes that this handle ever started."""
-        self.may_end: set[int] = set()
-        """Members that end by what is done to their machines, by their ids."""
         self._exit_statuses: dict[int, int] = {}
         self._client_names: Mapping[str, str] = {}
         self._owner = owner_variables(folder, detached=detached)

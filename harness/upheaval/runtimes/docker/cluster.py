@@ -40,6 +40,7 @@ from upheaval.runtimes.docker.engine import (
 )
 from upheaval.runtimes.docker.engine_run import EngineRun
 from upheaval.runtimes.docker.eye import Eye
+from upheaval.runtimes.docker.files import VolumeFiles
 from upheaval.runtimes.docker.inside import ATTEMPTS, ContainerEnded
 from upheaval.runtimes.docker.node import POLL_INTERVAL_S, DockerNode
 from upheaval.runtimes.docker.reaper import choose_cleaning
@@ -140,6 +141,13 @@ class DockerMember(LiveMember[DockerNode]):
         not.
         """
         return self._ask(command)[0]
+
+    def files(self) -> VolumeFiles:
+        """Those in its volume."""
+        cluster, config = self._cluster, self._cluster.config
+        volume = cluster.engine_run.container_name(member_hosts(config.members)[self.member_id])
+        folder, labels_of_run = cluster.system.folder, cluster.engine_run.labels
+        return VolumeFiles(cluster.client, self.node.container, volume, config.image, folder, labels_of_run)
 
     def _bring_copies(self, container: Any) -> None:
         """Copy the current certificates and credentials file into the container: they may have changed while the member
@@ -348,6 +356,8 @@ class DockerCluster(LiveCluster[DockerMember]):
         """Checks all members and companions, or only the given member."""
         members = self.members if member_id is None else [self.member(member_id)]
         for member in members:
+            if member.member_id in self.may_end:
+                continue
             member.node.raise_if_ended(self.system.expected_exit_statuses)
             if self.config.launcher:
                 member.raise_if_unstarted(is_late=False)
