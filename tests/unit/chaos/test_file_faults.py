@@ -14,7 +14,7 @@ from upheaval_chaos.file_faults import PAGE, FileFault, FileFaultKind, Part, dam
 from upheaval_node.files import layout
 from upheaval_node.files.recording_log_entry import Entry, EntryType, encode_entry
 from upheaval_node.protocol.frames import TYPE_DATA, DataHeader
-from upheaval_node.types import FRAME_ALIGNMENT, FRAME_HEADER_LENGTH, align
+from upheaval_node.types import FRAME_ALIGNMENT, FRAME_HEADER_LENGTH, Position, TermId, align
 
 SEGMENT = 64 * 1024
 NEWEST = f"{layout.ARCHIVE_DIRECTORY}/3-{SEGMENT}.rec"
@@ -48,7 +48,7 @@ def frame(payload: int) -> bytes:
 
 def log_of(*payloads: int) -> HeldFiles:
     """A log with these messages in its newest file, beside an older file and another recording."""
-    term = Entry(3, 0, 0, -1, 0, -1, EntryType.TERM, True, 0, 0)
+    term = Entry(3, TermId(0), Position(0), Position(-1), 0, -1, EntryType.TERM, True, 0, 0)
     newest = b"".join(map(frame, payloads)).ljust(SEGMENT, b"\0")
     others = {f"{layout.ARCHIVE_DIRECTORY}/{name}.rec": bytes(SEGMENT) for name in ("3-0", f"7-{SEGMENT * 2}")}
     return HeldFiles({layout.RECORDING_LOG: encode_entry(term), NEWEST: newest, **others})
