@@ -19,7 +19,7 @@ from upheaval.errors import EnvironmentFault
 from upheaval.execution.live import LiveStage
 from upheaval.execution.run import run_scenario
 from upheaval.load.own import load_maker
-from upheaval.records import Json, Outcome, RunFolder
+from upheaval.records import Json, Outcome, RunFolder, version_of
 from upheaval.scenario import OwnCode, Scenario
 from upheaval.system import system_named
 from upheaval.workload import Load
@@ -48,7 +48,8 @@ class LiveCampaign:
 
     def line(self, outcome: "LiveOutcome") -> dict[str, Json]:
         """One line about the outcome of a seed and its cluster."""
-        of = {"runtime": self.runtime, "system": system_named(self.system).text, "version": __version__}
+        system = system_named(self.system).text
+        of = {"runtime": self.runtime, "system": system, "version": version_of(system, __version__)}
         return {**of, **outcome.to_fields()}
 
 

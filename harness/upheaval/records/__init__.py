@@ -113,6 +113,7 @@ from upheaval.records.run_folder import (
     MemberFolder as MemberFolder,
     Profile as Profile,
     RuleBroken as RuleBroken,
+    version_of as version_of,
     RunFolder as RunFolder,
     SyncLevel as SyncLevel,
     parse_control as parse_control,
