@@ -38,14 +38,17 @@ Clusters run {where} on one machine, by scenarios in `harness/upheaval/scenarios
 |---|---|---|
 {bugs}
 
-A bug that is not found in every run depends on the order of two messages, and so on the machine.
+{end}
 """
+_END: Final = "A bug that is not found in every run depends on the order of two messages, and so on the machine."
+"""The last line that is written here: what follows it in a page stays as it is."""
 
 
 def track_record(options: TrackRecordOptions) -> int:
     """Run the bugs, print how often each was found, and write the page where that is asked for."""
     runtime = options.runtime or PROCESS
     rows_before = {} if options.out is None else _rows_of(options.out, runtime)
+    rest = "" if options.out is None else _rest_of(options.out)
     if options.dir is not None:
         _require_free(options.dir, options.issues, options.tries)
     done = [
@@ -58,7 +61,7 @@ def track_record(options: TrackRecordOptions) -> int:
     else:
         print(table([["issue", "aeron", "runs", "found", "valid", "promise", "besides"], *map(_row, done)]))
     if options.out is not None:
-        write_atomically(options.out, page(done, rows_before, runtime))
+        write_atomically(options.out, page(done, rows_before, runtime) + rest)
     return max(tries.verdict for tries in done).exit_status
 
 
@@ -70,7 +73,13 @@ def page(done: Sequence[Tries], rows_before: Mapping[int, Sequence[str]], runtim
     lines = [line for bug in KNOWN_BUGS for line in rows.get(bug.issue, ())]
     bugs = "\n".join(f"| #{bug.issue} | {bug.what} | {bug.fault} |" for bug in KNOWN_BUGS if bug.issue in rows)
     return _PAGE.format(
-        command=command, where=_WHERE[runtime], runtime=runtime, results=_RESULTS, rows="\n".join(lines), bugs=bugs
+        command=command,
+        where=_WHERE[runtime],
+        runtime=runtime,
+        results=_RESULTS,
+        rows="\n".join(lines),
+        bugs=bugs,
+        end=_END,
     )
 
 
@@ -86,6 +95,12 @@ def _rows_of(path: Path, runtime: str) -> Mapping[int, Sequence[str]]:
                 raise UsageError(f"{path} has a table of another version of upheaval: write into another file")
             rows.setdefault(int(issue), []).append(line)
     return rows
+
+
+def _rest_of(path: Path) -> str:
+    """What a page has after the part that is written here; empty for a page that is not there."""
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    return text.partition(f"{_END}\n")[2]
 
 
 def _require_free(folder: Path, issues: Sequence[int], tries: int) -> None:

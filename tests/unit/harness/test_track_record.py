@@ -120,7 +120,8 @@ def test_a_page_of_some_issues_keeps_the_rows_of_others(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     written = tmp_path / "page.md"
     old = [tries_of(bug, version, [CAUGHT]) for bug in KNOWN_BUGS for version in bug.versions]
-    written.write_text(page(old, {}))
+    by_hand = "\n| not shown | why |\n|---|---|\n| #1 | no jar |\n"
+    written.write_text(page(old, {}) + by_hand)
     before = rows(written.read_text())
     options = ["--tries", "2", "--dir", str(tmp_path / "file"), "--out", str(written)]
     assert main(["track-record", str(BUG.issue), *options]) == Verdict.UNKNOWN.exit_status
@@ -128,6 +129,8 @@ def test_a_page_of_some_issues_keeps_the_rows_of_others(tmp_path: Path) -> None:
     count = len(BUG.versions)
     assert [row[2:5] for row in after[:count]] == [["2", "0", "0"]] * count
     assert after[count:] == before[count:]
+    assert written.read_text().endswith(by_hand)
+    assert written.read_text().count(by_hand) == 1
 
 
 def test_a_page_with_another_table_is_left_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
