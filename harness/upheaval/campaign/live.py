@@ -99,8 +99,10 @@ class LiveSummary:
     seconds: float = 0.0
     operations: int = 0
     faults: FaultCounts = field(default_factory=dict)
+    known: dict[str, list[int]] = field(default_factory=dict)
+    """The seeds that showed each known defect of Aeron, by `Finding.known`."""
     known_issues: dict[int, list[int]] = field(default_factory=dict)
-    """The seeds that showed each known issue of Aeron."""
+    """Those of defects with an issue."""
 
     @property
     def seeds(self) -> int:
@@ -120,6 +122,8 @@ class LiveSummary:
         issues = {finding.known_issue for finding in outcome.report.findings if finding.known_issue is not None}
         for issue in sorted(issues):
             self.known_issues.setdefault(issue, []).append(outcome.seed)
+        for known in sorted({finding.known for finding in outcome.report.findings if finding.known}):
+            self.known.setdefault(known, []).append(outcome.seed)
         for kind, counts in outcome.faults.items():
             self.faults.setdefault(kind, Counter()).update(counts)
 
