@@ -124,8 +124,8 @@ def _field_of_control(path: str) -> str:
 VIEWS: Final = (
     View(
         "ran",
-        "a run: when and where it ran, and what; `version` is that of the system, `made_by` that of Upheaval; `scenario`"
-        " is its title or the test that made it; a simulated run has time and version of its ingest",
+        "a run: when and where it ran, and what; `version` is that of the system, `made_by` that of Upheaval;"
+        " `scenario` is its title or the test that made it; a simulated run has time and version of its ingest",
         """SELECT run, coalesce(nullif(created, ''), ingested) AS created, host, runtime,
         get_json_object(manifest, '$.system') AS system,
         coalesce(nullif(split_part(get_json_object(manifest, '$.system'), ':', 2), ''),

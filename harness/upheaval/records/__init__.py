@@ -113,12 +113,12 @@ from upheaval.records.run_folder import (
     MemberFolder as MemberFolder,
     Profile as Profile,
     RuleBroken as RuleBroken,
-    version_of as version_of,
     RunFolder as RunFolder,
     SyncLevel as SyncLevel,
     parse_control as parse_control,
     parse_fault as parse_fault,
     parse_manifest as parse_manifest,
+    version_of as version_of,
     write_atomically as write_atomically,
 )
 from upheaval.records.seal import (
