@@ -48,7 +48,7 @@ _Z: Final = 1.959964
 KNOWN_BUGS: Final = (
     KnownBug(
         1397,
-        "a client is not told that a member which started again has closed its session",
+        "a client does not learn that a member which started again has closed its session",
         "the only member is killed and started again under load",
         Promise.PROGRESS,
         "1.47.4",
