@@ -7,6 +7,7 @@ import pytest
 from support.fault_cases import WORKLOAD, fault_of, settle
 from support.saboteur import Sabotage, Saboteur
 from upheaval.checkers.judge import verify_run
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Verdict
 from upheaval.execution.live import LiveStage
 from upheaval.execution.run import run_scenario
@@ -14,11 +15,12 @@ from upheaval.execution.simulated import SimulatedStage
 from upheaval.execution.stage import Stage
 from upheaval.records import RunFolder
 from upheaval.runtime_names import DOCKER, PROCESS, SIMULATED
+from upheaval.runtimes.member_files import FolderFiles
 from upheaval.runtimes.simulated.files import SimulatedFiles
 from upheaval.scenario import Scenario, parse_scenario
 from upheaval_chaos import faults, file_faults
 from upheaval_chaos.driver import FaultDriver
-from upheaval_chaos.file_faults import Part
+from upheaval_chaos.file_faults import Part, damage_of
 from upheaval_chaos.record import FaultRecord
 from upheaval_node.trace_kinds import TraceKind
 
@@ -27,12 +29,12 @@ DAMAGE = "damage follower bytes"
 WIPE = "wipe follower"
 
 
-def torn(part: Part) -> Scenario:
-    """A follower that starts with a damaged log, and then without any."""
+def torn(part: Part, who: str = "follower") -> Scenario:
+    """A member that starts with a damaged log, and then without any."""
     text = f"""title A damaged log, and then none
         workload rate=300
         wait operations 150
-        inject torn damage follower {part}
+        inject torn damage {who} {part}
         wait operations 30
         heal torn
         wait operations 30
@@ -70,6 +72,18 @@ def test_a_member_with_a_damaged_log_is_down_until_it_has_none(part: Part, tmp_p
     # It was durable, so the member must not cut it off.
     reported = [event.fields["kind"] for event in events if event.event == TraceKind.ERROR]
     assert "damage" in reported
+
+
+def test_a_log_that_a_fault_damaged_is_no_witness(tmp_path: Path) -> None:
+    """As a member without checksums leaves it: what the others have was not lost."""
+    scenario, run = torn(Part.BYTES, "leader"), RunFolder(tmp_path / "run")
+    (first, _) = run_on(SimulatedStage(scenario, 1, run.path), scenario, SIMULATED)
+    assert first.members == (0,)
+    run.unseal()
+    files = FolderFiles(run.member(0).path)
+    files.overwrite(*damage_of(Part.BYTES, files, "member 0"))
+    broken = {finding.promise for finding in verify_run(run.path).findings if finding.verdict is Verdict.INVALID}
+    assert broken == {Promise.LOGS_EQUAL}
 
 
 @pytest.mark.heavy
