@@ -12,6 +12,7 @@ from support.pages import ROOT
 from upheaval import pytest_plugin
 from upheaval.records.run_folder import ControlRecord, Manifest
 from upheaval_chaos.faults import MemberFaultKind
+from upheaval_chaos.file_faults import FileFaultKind
 from upheaval_chaos.host_faults import HostFaultKind
 from upheaval_chaos.planted.catalogue import CATALOGUE, bug_named
 from upheaval_chaos.record import FaultRecord
