@@ -314,3 +314,33 @@ def test_many_points_cost_no_more_than_there_are_places(browser: Browser, tmp_pa
     browser.settle()
     assert 1000 < browser.value("painted") < 1.2 * once
     assert browser.complaints == []
+
+
+def test_charts_of_what_the_run_has_nothing_of_are_left_out(browser: Browser, tmp_path: Path) -> None:
+    built = good_run()
+    built.operations = []
+    built.write(tmp_path)
+    browser.complaints.clear()
+    browser.open(write_report(tmp_path))
+    assert shown_charts(browser)[:3] == [True, False, False]
+    assert browser.complaints == []
+
+
+def test_a_latency_axis_has_marks_only_where_the_window_has_an_answer(browser: Browser, tmp_path: Path) -> None:
+    built = good_run()
+    built.operations = [operation for operation in built.operations if not 200_000 < operation.invoke_ns < 260_000]
+    built.write(tmp_path)
+    browser.open(write_report(tmp_path))
+    marks = "timeLine.charts[1].axes[1]._values.length"
+    assert shown_charts(browser)[:3] == [True, True, True]
+    assert browser.value(marks) > 0
+    browser.value("timeLine.show(225_000, 235_000)")
+    browser.settle()
+    assert browser.value(marks) == 0
+    browser.key("0")
+    assert browser.value(marks) > 0
+
+
+def shown_charts(browser: Browser) -> list[bool]:
+    shown: list[bool] = browser.value("timeLine.charts.map(each => each.root.offsetParent !== null)")
+    return shown

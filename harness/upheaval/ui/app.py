@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,7 +12,7 @@ from starlette.routing import Route
 
 from upheaval.errors import HarnessError, UsageError
 from upheaval.load.settings import SHORT_NAMES
-from upheaval.report.document import STYLE, environment
+from upheaval.report.document import BROWSER as OF_REPORTS, environment
 from upheaval.runtime_names import LIVE_RUNTIMES
 from upheaval.system import AERON, CLUSTER_OF_THREE
 from upheaval.ui.beside import Side, drawing_of, rows_of, to_fields
@@ -22,16 +21,11 @@ from upheaval.ui.live_pages import LivePages
 from upheaval.ui.runs import Runs
 
 _HERE: Final = Path(__file__).parent
-_STATIC: Final[Mapping[str, tuple[str, Callable[[], str]]]] = {
-    "page.css": ("text/css", lambda: STYLE),
-    **{
-        file.name: (
-            "text/css" if file.suffix == ".css" else "text/javascript",
-            partial(file.read_text, encoding="utf-8"),
-        )
-        for file in (_HERE / "browser").iterdir()
-    },
+_TYPES: Final = {".css": "text/css", ".js": "text/javascript"}
+_STATIC: Final = {
+    file.name: file for folder in (OF_REPORTS, _HERE / "browser") for file in folder.iterdir() if file.suffix in _TYPES
 }
+"""Of the page of a run, and of the pages of this server."""
 _OF_REPORT: Final = {"content-security-policy": "frame-ancestors 'none'"}
 """The page of a run has its policy in itself, with the digests of its scripts."""
 
@@ -122,8 +116,10 @@ def _json_of(look: Callable[[str], Any]) -> Endpoint:
 
 
 def _static(request: Request) -> Response:
-    media_type, content = _STATIC.get(request.path_params["file"], ("text/plain", None))
-    return Response(status_code=404) if content is None else Response(content(), media_type=media_type)
+    file = _STATIC.get(request.path_params["file"])
+    if file is None:
+        return Response(status_code=404)
+    return Response(file.read_text(encoding="utf-8"), media_type=_TYPES[file.suffix])
 
 
 def _refused(_: Request, error: Exception) -> Response:

@@ -3,8 +3,8 @@
 "use strict";
 
 const run = JSON.parse(document.getElementById("data").textContent);
+run.answered = (ns) => lowerBound(run.answers.at, ns) * run.answers.each;
 const part = (name) => document.getElementById(name);
-const SPAN = 0.2;
 /** Nanoseconds that are shown before and after a moment. */
 const BEFORE = 1e8;
 let messagesDue = 0;
@@ -38,12 +38,7 @@ function pickOperation(index) {
 function pickMark(mark) {
   if (mark.style === "broken") return showBroken(mark);
   timeLine.note(mark);
-  const healed = mark.end === null ? "never ended" : `ended ${moment(mark.end)}`;
-  part("details").replaceChildren(
-    element("h3", { textContent: mark.what }),
-    element("p", { textContent: `began ${moment(mark.begin)}, ${healed}` }),
-    element("p", { textContent: mark.evidence }),
-  );
+  part("details").replaceChildren(markDetails(mark, "never ended"));
   timeLine.showAround(mark.begin, mark.end ?? run.length);
 }
 
@@ -121,31 +116,13 @@ function showFound() {
   part("found").replaceChildren(...(none ? [element("li", { textContent: "nothing has that" })] : items));
 }
 
-const ACTIONS = {
-  "+": () => timeLine.zoom(1 / 1.5),
-  "-": () => timeLine.zoom(1.5),
-  ArrowLeft: () => timeLine.pan(-SPAN),
-  ArrowRight: () => timeLine.pan(SPAN),
-  0: () => timeLine.whole(),
+bindKeys({
+  ...windowKeys(timeLine),
   n: () => step(1),
   p: () => step(-1),
   "/": () => part("search").focus(),
   Escape: clear,
-};
-ACTIONS["="] = ACTIONS["+"];
-
-document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey) return;
-  const isTyping = event.target.matches("input, select");
-  if (isTyping && event.key !== "Escape") return;
-  if (isTyping) event.target.blur();
-  const action = ACTIONS[event.key];
-  if (!action) return;
-  event.preventDefault();
-  action();
 });
-
-for (const button of document.querySelectorAll("[data-key]")) button.addEventListener("click", () => ACTIONS[button.dataset.key]());
 part("search").addEventListener("input", showFound);
 
 part("save-csv").addEventListener("click", () => save("operations.csv", "text/csv", operationsAsCsv()));
