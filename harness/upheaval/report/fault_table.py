@@ -6,7 +6,7 @@ from typing import Final
 
 from upheaval.report.figures import FaultFigures, Figures, duration
 
-NOTHING: Final = "–"
+NOTHING: Final = "-"
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ def test_columns_without_a_value_are_left_out_and_rows_are_in_the_order_of_time(
     table = fault_table(figures)
     assert table.heads == ("fault", "at", "heal ordered after", "new leader")
     assert table.rows == [
-        ("0 bytes", ("cut link 0->1", "1 s", "never", "–")),
+        ("0 bytes", ("cut link 0->1", "1 s", "never", "-")),
         ("gone", ("kill member-0", "2 s", "1 s", "after 250 ms")),
     ]
     loaded = replace(figures, faults=[replace(KILL, during=(1.0 * MS, 2.0 * MS))])
