@@ -52,9 +52,13 @@ def without_verdict(lake: Lake, runs: Sequence[str]) -> list[str]:
 
 def judged_by_this_version(lake: Lake, runs: Sequence[str]) -> dict[str, Judged]:
     """What this judge found about runs, as far as it has judged them."""
-    known = sorted({*runs} - {*without_verdict(lake, runs)})
+    return last_judged(lake, sorted({*runs} - {*without_verdict(lake, runs)}))
+
+
+def last_judged(lake: Lake, runs: Sequence[str]) -> dict[str, Judged]:
+    """What the last judge of each run found, as far as the runs were judged as the lake has them."""
     of_run: dict[str, list[dict[str, Any]]] = {}
-    for row in lake.read(VERDICTS_NAME, arrow_schema(VERDICTS), known):
+    for row in lake.read(VERDICTS_NAME, arrow_schema(VERDICTS), runs):
         of_run.setdefault(row["run"], []).append(row)
     return {run: _judged(rows) for run, rows in of_run.items()}
 

@@ -12,6 +12,7 @@ from starlette.routing import Route
 
 from upheaval.errors import HarnessError, UsageError
 from upheaval.load.settings import SHORT_NAMES
+from upheaval.report import duration
 from upheaval.report.document import BROWSER as OF_REPORTS, environment
 from upheaval.runtime_names import LIVE_RUNTIMES
 from upheaval.system import AERON, CLUSTER_OF_THREE
@@ -38,7 +39,7 @@ class Pages:
     def __init__(self, runs: Runs, live: LivePages) -> None:
         self._runs = runs
         self._live = live
-        self._templates = environment(_HERE / "templates")
+        self._templates = environment(_HERE / "templates", {"duration": duration})
 
     def routes(self) -> list[Any]:
         """Longer paths first: the name of a run may have a slash."""
@@ -50,7 +51,7 @@ class Pages:
         return [
             Route("/", self._list),
             Route("/static/{file}", _static),
-            Route("/api/runs", lambda _: JSONResponse([row.to_fields() for row in self._runs.rows()])),
+            Route("/api/runs", lambda _: JSONResponse([row.to_fields() for row in self._runs.place.rows()])),
             *(Route(f"/api/runs/{{name:path}}/{word}", _json_of(look)) for word, look in data.items()),
             Route("/runs/{name:path}", self._run),
             Route("/api/campaigns/{name:path}", lambda request: JSONResponse(self._campaign(request).look())),
@@ -67,9 +68,9 @@ class Pages:
     def _list(self, _: Request) -> Response:
         return self.render(
             "runs.html",
-            folder=str(self._runs.folder),
-            rows=self._runs.rows(),
-            campaigns=self._runs.campaigns(),
+            title=self._runs.place.title,
+            rows=self._runs.place.rows(),
+            campaigns=self._runs.place.campaigns(),
             read_only=self._live.is_read_only,
             usual=CLUSTER_OF_THREE,
             services=tuple(SHORT_NAMES),
@@ -78,7 +79,13 @@ class Pages:
         )
 
     def _run(self, request: Request) -> Response:
-        return HTMLResponse(self._runs.page(request.path_params["name"]), headers=_OF_REPORT)
+        name = request.path_params["name"]
+        kept = self._runs.kept(name)
+        if kept is not None:
+            return self.render(
+                "kept_run.html", run=kept, findings=[] if kept.report is None else kept.report.worst_first
+            )
+        return HTMLResponse(self._runs.page(name), headers=_OF_REPORT)
 
     def _campaign(self, request: Request) -> Campaign:
         return self._runs.campaign(request.path_params["name"])
