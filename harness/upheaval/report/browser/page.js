@@ -7,6 +7,7 @@ run.answered = (ns) => lowerBound(run.answers.at, ns) * run.answers.each;
 const part = (name) => document.getElementById(name);
 /** Nanoseconds that are shown before and after a moment. */
 const BEFORE = 1e8;
+const room = () => Math.min(BEFORE, run.length / 10);
 let messagesDue = 0;
 
 const timeLine = new TimeLine(part("time-line"), run, { onWindow: windowChanged, onPick: pickOperation, onMark: pickMark });
@@ -38,6 +39,7 @@ function pickOperation(index) {
 function pickMark(mark) {
   if (mark.style === "broken") return showBroken(mark);
   timeLine.note(mark);
+  history.replaceState(null, "", `#t=${(mark.begin / 1e9).toFixed(6)}`);
   part("details").replaceChildren(markDetails(mark, "never ended"));
   timeLine.showAround(mark.begin, mark.end ?? run.length);
 }
@@ -49,13 +51,18 @@ function showBroken(mark) {
   else part("details").replaceChildren();
   part("details").prepend(element("h3", { textContent: `broken ${begin < end ? `${moment(begin)} to` : "at"} ${moment(end)}: ${what}` }), element("p", { textContent: evidence }));
   timeLine.note(mark);
-  const room = Math.min(BEFORE, run.length / 10);
-  timeLine.showAround(begin - room, end + room);
+  timeLine.showAround(begin - room(), end + room());
 }
 
-/** What the address asks for: an operation (`#op-150`), or a moment in seconds (`#t=12.3`). */
+/** What the address asks for: an operation (`#op-150`), a moment in seconds (`#t=12.3`), messages of a member (`#member-1`). */
 function follow() {
-  const [, id, seconds] = /^#(?:op-(\d+)|t=([\d.]+))$/.exec(location.hash) ?? [];
+  const [, id, seconds, member] = /^#(?:op-(\d+)|t=([\d.]+)|member-(\d+))$/.exec(location.hash) ?? [];
+  if (run.members.some(({ id }) => String(id) === member)) {
+    part("of-member").value = member;
+    showMessages();
+    part("messages").scrollIntoView({ block: "center" });
+    return;
+  }
   const at = seconds === undefined ? NaN : seconds * 1e9;
   const index = id === undefined ? -1 : run.operations.id.indexOf(+id);
   if (index < 0 && Number.isNaN(at)) return;
@@ -65,7 +72,7 @@ function follow() {
   } else {
     const mark = timeLine.marks.find(({ style, end }) => style === "broken" && Math.abs(end - at) < 1e3);
     if (mark) showBroken(mark);
-    else timeLine.showAround(at - BEFORE, at + BEFORE);
+    else timeLine.showAround(at - room(), at + room());
   }
   part("time-line").scrollIntoView({ block: "center" });
 }
