@@ -10,7 +10,7 @@ from upheaval.checkers.promises import promise_of
 from upheaval.checkers.verdict import Report
 from upheaval.errors import HarnessError, UsageError
 from upheaval.records import RunFolder
-from upheaval.ui.places import KeptRun, RunRow
+from upheaval.ui.places import ArchivedRun, RunRow
 from upheaval_chaos.record import FaultRecord, Proof
 from upheaval_node.types import S
 from upheaval_pipeline.arrow_schema import arrow_schema
@@ -73,7 +73,7 @@ class LakePlace:
         except HarnessError:
             return None
 
-    def kept(self, name: str) -> KeptRun | None:
+    def archived(self, name: str) -> ArchivedRun | None:
         """What the lake has of a run; None of one that it has not."""
         row = self._row(name)
         if row is None:
@@ -82,7 +82,9 @@ class LakePlace:
         report = last_judged(lake, [name]).get(name)
         faults = [_fault(row) for row in lake.read("faults", arrow_schema(FAULTS), [name]) if row["_reject"] is None]
         labels = {} if row.error else _labels(lake, name)
-        return KeptRun(row, report if isinstance(report, Report) else None, faults, labels, self._begins.get(name, 0))
+        return ArchivedRun(
+            row, report if isinstance(report, Report) else None, faults, labels, self._begins.get(name, 0)
+        )
 
     def campaigns(self) -> Mapping[str, Path]:
         """None: seeds are asked for in SQL."""
@@ -98,13 +100,13 @@ class LakePlace:
     def _read(self, lake: Lake) -> None:
         with duck_engine() as engine:
             answer = ask(engine, lake, _ROWS, RUNS_MAX)
-        found: list[dict[str, Any]] = [dict(zip(answer.columns, values, strict=True)) for values in answer.rows]
+        records: list[dict[str, Any]] = [dict(zip(answer.columns, values, strict=True)) for values in answer.rows]
         entries = ((run, lake.entry("runs", run)) for run in lake.runs("runs"))
         unreadable = [
             RunRow(run, 0, error=entry.unreadable) for run, entry in entries if entry is not None and entry.unreadable
         ]
-        self._rows = [*map(_run_row, found), *unreadable]
-        self._begins = {row.name: fields["begin_ns"] or 0 for row, fields in zip(self._rows, found, strict=False)}
+        self._rows = [*map(_run_row, records), *unreadable]
+        self._begins = {row.name: fields["begin_ns"] or 0 for row, fields in zip(self._rows, records, strict=False)}
 
 
 def _run_row(fields: Mapping[str, Any]) -> RunRow:

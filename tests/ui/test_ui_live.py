@@ -26,7 +26,10 @@ WORKLOAD = {"users": 4, "user": "upheaval.load.users:WorkbenchUser", "rate": 40.
 PIXELS = """(chart, name) => {
   const colour = parseInt(timeLine.colour(name).slice(1), 16);
   const { width, height } = chart.ctx.canvas;
-  const { data } = chart.ctx.getImageData(0, 0, width, height);
+  const canvas = Object.assign(document.createElement("canvas"), { width, height });
+  const copy = canvas.getContext("2d", { willReadFrequently: true });
+  copy.drawImage(chart.ctx.canvas, 0, 0);
+  const { data } = copy.getImageData(0, 0, width, height);
   let count = 0;
   for (let i = 0; i < data.length; i += 4) count += colour === ((data[i] << 16) | (data[i + 1] << 8) | data[i + 2]);
   return count;

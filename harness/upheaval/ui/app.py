@@ -80,10 +80,12 @@ class Pages:
 
     def _run(self, request: Request) -> Response:
         name = request.path_params["name"]
-        kept = self._runs.kept(name)
-        if kept is not None:
+        archived = self._runs.archived(name)
+        if archived is not None:
             return self.render(
-                "kept_run.html", run=kept, findings=[] if kept.report is None else kept.report.worst_first
+                "archived_run.html",
+                run=archived,
+                findings=[] if archived.report is None else archived.report.worst_first,
             )
         return HTMLResponse(self._runs.page(name), headers=_OF_REPORT)
 

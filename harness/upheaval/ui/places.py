@@ -48,7 +48,7 @@ class RunRow:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptRun:
+class ArchivedRun:
     """A run of a lake without its folder: what the lake has of it."""
 
     row: RunRow
@@ -73,7 +73,7 @@ class Place(Protocol):
     def path(self, name: str) -> Path | None:
         """The folder of a run, where there is one."""
 
-    def kept(self, name: str) -> KeptRun | None:
+    def archived(self, name: str) -> ArchivedRun | None:
         """What is known of a run without its folder."""
 
     def campaigns(self) -> Mapping[str, Path]:
@@ -107,7 +107,7 @@ class FolderPlace:
         """The folder of a run; None for one that is not in the folder."""
         return self._below(MANIFEST).get(name)
 
-    def kept(self, name: str) -> KeptRun | None:
+    def archived(self, name: str) -> ArchivedRun | None:
         """None: without its folder nothing is known of a run."""
         del name
         return None

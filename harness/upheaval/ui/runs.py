@@ -14,7 +14,7 @@ from upheaval.records import RunFolder
 from upheaval.report import Figures, measure_run
 from upheaval.ui.beside import Side
 from upheaval.ui.campaigns import Campaign
-from upheaval.ui.places import KeptRun, Place, RunRow
+from upheaval.ui.places import ArchivedRun, Place, RunRow
 from upheaval.ui.run_page import page_of_run
 
 _PAGES_MAX: Final = 8
@@ -51,14 +51,15 @@ class Runs:
         """Raises `UsageError` for a run that the place does not have, or without its folder."""
         path = self.place.path(name)
         if path is None:
-            kept = self.place.kept(name)
-            where = "" if kept is None else f": its folder {kept.row.folder} is not there, and the lake has no more"
-            raise UsageError(f"no run {name!r} in {self.place.title}" if kept is None else f"run {name}{where}")
+            archived = self.place.archived(name)
+            if archived is None:
+                raise UsageError(f"no run {name!r} in {self.place.title}")
+            raise UsageError(f"the folder of run {name}, {archived.row.folder}, is not there; the lake has no more")
         return path
 
-    def kept(self, name: str) -> KeptRun | None:
-        """What is kept of a run whose folder is gone; None of any other one."""
-        return None if self.place.path(name) is not None else self.place.kept(name)
+    def archived(self, name: str) -> ArchivedRun | None:
+        """What a lake has of a run whose folder is gone; None of any other one."""
+        return None if self.place.path(name) is not None else self.place.archived(name)
 
     def row(self, name: str) -> RunRow:
         """With verdict and length, for which the run is judged. Raises `UsageError` for one that cannot be."""
@@ -75,11 +76,12 @@ class Runs:
 
     def verdict(self, name: str) -> Mapping[str, Any]:
         """As `upheaval verify --json` prints it; of a run without its folder the last one that the lake has."""
-        kept = self.kept(name)
-        if kept is not None:
-            if kept.report is None:
-                raise UsageError(f"run {name} was not judged: {kept.row.error or 'upheaval verify --lake judges it'}")
-            return kept.report.to_fields()
+        archived = self.archived(name)
+        if archived is not None:
+            if archived.report is None:
+                reason = archived.row.error or "upheaval verify --lake judges it"
+                raise UsageError(f"run {name} was not judged: {reason}")
+            return archived.report.to_fields()
         fields: Mapping[str, Any] = self._computed(name, "verdict", lambda path: verify_run(path).to_fields())
         return fields
 
