@@ -114,7 +114,7 @@ def _run_row(fields: Mapping[str, Any]) -> RunRow:
         fields["run"],
         _written_ns(fields["created"] or ""),
         fields["created"] or "",
-        fields["system"] or "",
+        (fields["system"] or "").partition(":")[0],
         fields["version"],
         fields["runtime"],
         fields["scenario"],
