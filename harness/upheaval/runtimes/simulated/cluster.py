@@ -62,9 +62,11 @@ from upheaval.system import (
 )
 from upheaval.system.service_logging import TraceHandler
 from upheaval.workload import ClientLoad, Load, LoadMaker, WorkloadSettings
+from upheaval.workload.other_clients import ANSWER_NS, OtherClient, OtherClients, Records
 from upheaval_chaos.planted.catalogue import build_with
 from upheaval_chaos.record import FaultRecord
 from upheaval_node import __version__
+from upheaval_node.client.connect import MESSAGE_TIMEOUT_NS
 from upheaval_node.client.session import ClusterClient
 from upheaval_node.counters import Counters
 from upheaval_node.errors import NodeError, TerminationError
@@ -154,6 +156,11 @@ class SimulatedMember(Machine):
             users = cluster.gate.users
             ports = replace(ports, read_credentials=lambda _: users)
         self._agents = cluster.build(config, ports, [load_service(name) for name in cluster.services])
+        return self._agents
+
+    @property
+    def agents(self) -> Sequence[MemberAgent]:
+        """The agents of the current process, or of the last one."""
         return self._agents
 
     @property
@@ -295,11 +302,11 @@ class SimulatedCluster:
         self.failures: list[tuple[str, BaseException]] = []
         """Processes that ended by a defect: the process's name and what it raised."""
         self.history: list[Operation] = []
-        self._clients: list[ClientLoad | SingleClient] = []
+        self._clients: list[ClientLoad | OtherClients | SingleClient] = []
         self.session_ends: list[SessionEnd] = []
         self.strays: list[Stray] = []
         self.attempts: list[ConnectAttempt] = []
-        """Of the stranger."""
+        """Of the stranger, and of clients that know one member."""
         self.first_id = 0
         """Of the load's operations: above those of what the cluster was restored from."""
         self.plan = Plan()
@@ -459,6 +466,40 @@ class SimulatedCluster:
         self.history.append(operation)
         if self.on_operation is not None:
             self.on_operation(operation)
+
+    def start_other_clients(self, kinds: Sequence[OtherClient], idle_ns: int) -> OtherClients:
+        """Start a host with clients of these kinds. An idle one is idle for `idle_ns` nanoseconds."""
+        host = f"client-{len(self._client_hosts) + 1}"
+        self._client_hosts.append(host)
+        process = SimulatedProcess(self.world, host, host, on_exit=self._on_client_exit)
+        random = self.world.stream(host)
+        driver = MediaDriver(self.fabric.network(process), StaticResolver(), self.settings.media, random, name=host)
+        media = ComponentMedia(driver)
+
+        def open_session(member_id: int | None) -> ClusterClient:
+            endpoints = self.ingress_endpoints
+            return ClusterClient(
+                media,
+                endpoints if member_id is None else {member_id: endpoints[member_id]},
+                random=random,
+                client_name=host,
+                credentials=None if self.gate is None else self.gate.client,
+                message_timeout_ns=MESSAGE_TIMEOUT_NS if member_id is None else ANSWER_NS,
+            )
+
+        clients = OtherClients(
+            kinds,
+            open_session=open_session,
+            records=Records(self._settle, self.session_ends.append, self.attempts.append, lambda: self.world.now_ns),
+            service=self.service,
+            member_ids=self.member_ids,
+            idle_ns=idle_ns,
+            first_id=self.first_id,
+        )
+        clients.bell = media.bell
+        self._clients.append(clients)
+        process.start((driver, clients))
+        return clients
 
     def start_stranger(self) -> None:
         """Start a host from which a client with wrong credentials tries to connect."""
