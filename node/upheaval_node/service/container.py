@@ -136,6 +136,11 @@ class ServiceContainer:
         """The state of the log that the module named in JoinLog, see `states`."""
         return self._log_states.current
 
+    @property
+    def service(self) -> ClusteredService:
+        """The service that it runs."""
+        return self._service
+
     # --- duty cycle ---
 
     def do_work(self, now: Now) -> int:
