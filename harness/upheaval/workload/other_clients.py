@@ -4,6 +4,7 @@ A load keeps its sessions busy for a whole run and knows all members. These clie
 requests in flight, or know a single member, which has to redirect them to the leader. Sans-IO.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -69,7 +70,7 @@ class Records:
     clock_ns: Callable[[], int]
 
 
-class _Client:
+class _Client(ABC):
     """One session after the other."""
 
     def __init__(self, open_session: Callable[[], TimedSession], records: Records) -> None:
@@ -106,9 +107,9 @@ class _Client:
         end = session_end(self.session, self.records.clock_ns(), cause)
         return None if end is None else replace(end, sent_ns=self.session.sent_ns)
 
+    @abstractmethod
     def _use(self, session: TimedSession, now: Now) -> int:
         """Use the open session; close it when it is no longer needed."""
-        raise NotImplementedError
 
     def _end(self, session: TimedSession, now: Now) -> None:  # noqa: ARG002 - of all kinds
         end = self.open_end(SessionCause.CLIENT)
@@ -205,15 +206,16 @@ class _OneEndpoint(_Client):
 class OtherClients(Agent):
     """Clients of the given kinds as one agent.
 
-    `open_session` makes a session that knows all members, or the given member only. An idle client is idle for
-    `idle_ns` nanoseconds.
+    `open_session` makes a session that knows all members, `open_at` one that knows that member. An idle client is idle
+    for `idle_ns` nanoseconds.
     """
 
     def __init__(
         self,
         kinds: Sequence[OtherClient],
         *,
-        open_session: Callable[[int | None], TimedSession],
+        open_session: Callable[[], TimedSession],
+        open_at: Callable[[int], TimedSession],
         records: Records,
         service: str,
         member_ids: Sequence[int],
@@ -225,11 +227,11 @@ class OtherClients(Agent):
         self._now_ns = 0
         self._clients: list[_Client] = []
         if OtherClient.IDLE in kinds:
-            self._clients.append(_Idle(lambda: open_session(None), records, idle_ns))
+            self._clients.append(_Idle(open_session, records, idle_ns))
         if OtherClient.HASTY in kinds:
-            self._clients.append(_Hasty(lambda: open_session(None), records, service, first_id + FIRST_ID))
+            self._clients.append(_Hasty(open_session, records, service, first_id + FIRST_ID))
         if OtherClient.ONE_ENDPOINT in kinds:
-            self._clients.append(_OneEndpoint(open_session, records, member_ids))
+            self._clients.append(_OneEndpoint(open_at, records, member_ids))
 
     @property
     def sessions(self) -> int:
