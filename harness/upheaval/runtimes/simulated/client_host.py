@@ -13,14 +13,20 @@ from upheaval_node.credentials import CredentialsSupplier
 from upheaval_node.media.component import ComponentMedia
 from upheaval_node.media.driver import MediaDriver
 from upheaval_node.media.resolver import StaticResolver
-from upheaval_node.ports import Agent
 from upheaval_node.settings import MediaSettings
+from upheaval_node.types import Now
 
 
-class Rung(Agent, Protocol):
+class Clients(Protocol):
     """An agent that its media ring when there is input for it."""
 
     bell: Bell | None
+
+    def do_work(self, now: Now) -> int:
+        """Do what is due and return how much was done."""
+
+    def next_deadline_ns(self) -> int:
+        """The time of the next call that is due without input."""
 
 
 class ClientHost:
@@ -59,7 +65,7 @@ class ClientHost:
             message_timeout_ns=timeout_ns,
         )
 
-    def start(self, clients: Rung) -> None:
+    def start(self, clients: Clients) -> None:
         """Run the clients in the process of the host."""
         clients.bell = self._media.bell
         self.process.start((self.driver, clients))
