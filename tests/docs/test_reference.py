@@ -19,7 +19,7 @@ from upheaval_chaos.record import FaultRecord
 from upheaval_chaos.target import DatagramFaultKind, LinkFaultKind
 
 DOCS: Final = ROOT / "docs"
-FAULT_KINDS: Final = frozenset(chain(MemberFaultKind, HostFaultKind, LinkFaultKind, DatagramFaultKind))
+FAULT_KINDS: Final = frozenset(chain(MemberFaultKind, HostFaultKind, FileFaultKind, LinkFaultKind, DatagramFaultKind))
 
 
 def section(page: str, heading: str) -> str:
