@@ -28,7 +28,7 @@ from upheaval.campaign.tries import TRIES_FILE
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.signature import Rule
 from upheaval.checkers.verdict import Verdict
-from upheaval.cli.campaign import as_text
+from upheaval.cli.campaign import GOALS_SHOWN, as_text
 from upheaval.cli.main import main
 from upheaval.cli.shrink import MORE, SCENARIO_FILE
 from upheaval.errors import UsageError
@@ -118,6 +118,19 @@ def test_a_short_campaign_is_valid_and_says_what_it_exercised(short_campaign: tu
     assert {"leader-silent", "follower-catches-up", "start-from-the-beginning"} <= set(goals)
     assert set(summary.unreached_goals) == {goal.name for goal in GOALS} - set(goals)
     assert f"{len(set(goals))} of {len(GOALS)} goals reached; never: {summary.unreached_goals[0]}" in text
+
+
+def test_the_goals_that_a_campaign_missed_are_named_up_to_a_screenful() -> None:
+    few, none = Summary(), Summary()
+    few.goals.update(goal.name for goal in GOALS[2:])
+    none.goals.update(goal.name for goal in GOALS)
+    assert (
+        f"{len(GOALS) - 2} of {len(GOALS)} goals reached; never: {GOALS[0].name}, {GOALS[1].name}\n"
+        in f"{as_text(few)}\n"
+    )
+    assert f"\n{len(GOALS)} of {len(GOALS)} goals reached\n" in f"{as_text(none)}\n"
+    shown = ", ".join(goal.name for goal in GOALS[:GOALS_SHOWN])
+    assert f"never: {shown}, {len(GOALS) - GOALS_SHOWN} others (--json)\n" in f"{as_text(Summary())}\n"
 
 
 def require_counted(faults: Mapping[str, Counter[Fate]], seeds: tuple[int, ...]) -> None:
