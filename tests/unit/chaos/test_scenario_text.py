@@ -304,7 +304,7 @@ def test_a_leader_is_asked_for_commands() -> None:
     asked = (AdminCommand.SNAPSHOT, AdminCommand.SUSPEND, AdminCommand.RESUME, AdminCommand.SHUTDOWN)
     ends = (GiveCommand(AdminCommand.START), AskFor(AdminCommand.ABORT), GiveCommand(AdminCommand.START))
     assert scenario.steps[1:] == (*map(AskFor, asked), *ends)
-    with pytest.raises(UsageError, match="s:2:5: unknown command 'start': use one of .*, shutdown, abort"):
+    with pytest.raises(UsageError, match=r"s:2:5: unknown command 'start': use one of .*, shutdown, abort"):
         parse_scenario("title t\nask start\nwait operations 1\n", name="s", where="s")
 
 
