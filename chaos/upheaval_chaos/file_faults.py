@@ -232,12 +232,12 @@ def _segment_of(files: Files) -> str | None:
 
 def _frames(content: bytes) -> list[tuple[int, int]]:
     """Where each data frame with a payload begins, and where its payload ends."""
-    found = []
+    frames = []
     try:
         for offset, header in walk(content):
             if header.type == TYPE_DATA and header.frame_length > FRAME_HEADER_LENGTH:
-                found.append((offset, offset + header.frame_length))
+                frames.append((offset, offset + header.frame_length))
     except NodeError:
         # A kill may have torn the last frame.
         pass
-    return found
+    return frames
