@@ -65,7 +65,8 @@ def test_some_standbys_live_long_enough_after_a_snapshot_for_members_to_hear_of_
     for swarm, one in whole:
         asked_ns, step = one.steps[-1]
         assert step == AskFor(AdminCommand.STANDBY_SNAPSHOT)
-        assert swarm.seconds * S - asked_ns > NOTICE_NS
+        # The load goes on for 1.1 session time-outs.
+        assert 40 * S <= asked_ns < swarm.seconds * S + 3 * S - NOTICE_NS
 
 
 def test_a_lone_member_has_more_load_than_others() -> None:
