@@ -40,7 +40,7 @@ def new_leader_misnamed(module: ConsensusModule) -> None:
     replace_method(egress, "send_new_leader", send_another)
 
 
-@AREA.bug("clients-in-time", "progress", is_rare=True)
+@AREA.bug("clients-in-time", "progress")
 def redirect_missing(module: ConsensusModule) -> None:
     """A follower does not answer a client that wants a session."""
 
