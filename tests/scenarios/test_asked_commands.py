@@ -59,3 +59,14 @@ def test_one_that_left_none_is_found(tmp_path: Path) -> None:
     found = result.report.finding(Promise.ENDS_AT_ONE_POSITION)
     assert found.verdict is Verdict.INVALID
     assert "with its last snapshot at -1" in found.detail
+
+
+@pytest.mark.parametrize(
+    "lines",
+    ["ask shutdown\nwait seconds 8\n", "ask abort\ninject dead kill leader\nwait seconds 8\nheal dead\n"],
+    ids=["shutdown", "abort and kill"],
+)
+def test_a_cluster_that_is_asked_to_end_starts_again(lines: str, tmp_path: Path) -> None:
+    text = f"title t\nwait operations 100\n{lines}start\nwait operations 50\n"
+    result, _ = played(parse_scenario(text, name="ends", where="ends"), tmp_path)
+    assert result.verdict is Verdict.VALID, result.report.findings
