@@ -4,7 +4,7 @@ end.
 The outcome is a plain value that fits in one line of JSON.
 """
 
-import json
+import contextlib
 import shutil
 import time
 from collections import Counter
@@ -16,6 +16,8 @@ from typing import Final
 
 from upheaval.campaign.as_drawn import prove_variations
 from upheaval.campaign.fingerprint import Fingerprint
+from upheaval.campaign.goals.table import reached
+from upheaval.campaign.goals.traced_run import TracedRun
 from upheaval.campaign.swarm import Swarm, draw_swarm
 from upheaval.campaign.swarm_tape import read_swarm, tape_of
 from upheaval.campaign.tape import Fields
@@ -24,7 +26,7 @@ from upheaval.checkers.judge import verify_folder, verify_run
 from upheaval.checkers.promises import AnyPromise, Promise
 from upheaval.checkers.signature import Signature
 from upheaval.checkers.verdict import Report, Verdict
-from upheaval.errors import HarnessError
+from upheaval.errors import HarnessError, UsageError
 from upheaval.execution.invariants import Invariants
 from upheaval.execution.run import play
 from upheaval.execution.simulated import SimulatedStage
@@ -52,7 +54,6 @@ from upheaval.workload import Load
 from upheaval_chaos.driver import FaultDriver
 from upheaval_chaos.record import Proof
 from upheaval_node import __version__
-from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import S
 
 SECONDS_MIN: Final = 60
@@ -121,6 +122,8 @@ class SeedOutcome:
     """The variations that were drawn for the cluster, with the evidence for each."""
     moves: dict[str, int] = field(default_factory=dict)
     """The moves of elections, by `OLD>NEW`."""
+    goals: tuple[str, ...] = ()
+    """The names of the goals that it reached."""
     folder: str = ""
     """Its run folder, if that was kept."""
 
@@ -168,6 +171,7 @@ class SeedOutcome:
             "fault_counts": fields_of(self.faults),
             "seen_variations": {kind: asdict(proof) for kind, proof in self.variations.items()},
             "moves": dict(self.moves),
+            "goals": list(self.goals),
             "folder": self.folder,
         }
 
@@ -244,7 +248,6 @@ class SeedRun:
         outcome.snapshots = self.stage.taken[AdminCommand.SNAPSHOT]
         outcome.endings = sum(self.stage.taken[ending] for ending in ENDINGS)
         outcome.faults = self._fault_counts()
-        outcome.moves = dict(sorted(self._moves().items()))
         outcome.processor_seconds = time.process_time() - begin
         return outcome
 
@@ -256,21 +259,6 @@ class SeedRun:
             fate = Fate.PROVED if name in proved else undone
             counts.setdefault(planned.kind, Counter()).update((Fate.PLANNED, fate))
         return counts
-
-    def _moves(self) -> Counter[str]:
-        """The moves of all elections, from the traces. The start of a member or of an election is no move."""
-        moves: Counter[str] = Counter()
-        for lines in self.cluster.journal.lines.values():
-            old = ""
-            for line in lines:
-                if f'"event":"{TraceKind.PROCESS_START}"' in line:
-                    old = ""
-                elif f'"event":"{TraceKind.ELECTION_STATE}"' in line:
-                    new = json.loads(line)["state"]
-                    if old not in ("", "CLOSED"):
-                        moves[f"{old}>{new}"] += 1
-                    old = new
-        return moves
 
     # --- the verdict ---
 
@@ -285,6 +273,7 @@ class SeedRun:
         run = RunFolder(self.cluster.run.path, at_rest=True)
         if self.outcome.is_valid:
             self._prove_variations(run)
+        self._note_goals(run)
         try:
             self.report = verify_folder(run)
         except HarnessError as error:
@@ -297,6 +286,13 @@ class SeedRun:
         if companion is not None and is_restored and not self._restore(companion.config.name):
             # The restore recorded its failure.
             self.report = verify_folder(run)
+
+    def _note_goals(self, run: RunFolder) -> None:
+        """The moves and the goals, from the traces. If these cannot be read, the verdict says why."""
+        with contextlib.suppress(UsageError):
+            traced = TracedRun.of(run)
+            self.outcome.moves = dict(sorted(traced.moves().items()))
+            self.outcome.goals = reached(traced)
 
     def _prove_variations(self, run: RunFolder) -> None:
         drawn = self.swarm.variations
