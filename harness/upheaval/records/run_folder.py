@@ -105,6 +105,11 @@ OWN_SYSTEM: Final = "upheaval"
 """The name of the node of this repository as a system under test."""
 
 
+def version_of(system: str, own: str) -> str:
+    """The version that a system names, as in `aeron:1.51.0`; `own` for one that names none."""
+    return system.partition(":")[2] or own
+
+
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """The parameters of a run: enough to read its other files, and to judge it."""
@@ -156,6 +161,11 @@ class Manifest:
     """The files that the run began with, record files still empty. If one of them is gone, evidence is missing."""
     sealed: str | None = None
     """The digest of `seal.json`, once the run is collected."""
+
+    @property
+    def system_version(self) -> str:
+        """The version of what the members ran, which is this program's where they ran its own node."""
+        return version_of(self.system, self.version)
 
     @property
     def is_script(self) -> bool:

@@ -129,8 +129,8 @@ class _Reader:
     def _read_cluster(self, line: Statement) -> None:
         if self._known:
             line.fail("the cluster comes before its faults")
-        names = ("members", "components", "sync-level", "service", "beside", "max-sessions", "leader-disconnect-ms")
-        options = line.take_options(names)
+        chosen = ("members", "components", "sync-level", "service", "beside", "max-sessions")
+        options = line.take_options((*chosen, "leader-disconnect-ms", "session-timeout-ms"))
         members = options.number("members", 3)
         if members > MEMBERS_MAX:
             line.fail(f"a cluster has 1 to {MEMBERS_MAX} members, not {members}")
@@ -143,6 +143,7 @@ class _Reader:
             more_services=tuple(line.one_of(name, "service beside another", SILENT_SERVICES) for name in beside),
             max_sessions=options.number("max-sessions"),
             leader_disconnect_ms=options.number("leader-disconnect-ms"),
+            session_timeout_ms=options.number("session-timeout-ms"),
         )
 
     def _read_workload(self, line: Statement) -> None:

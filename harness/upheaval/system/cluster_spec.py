@@ -8,6 +8,7 @@ from upheaval.records import OWN_SYSTEM, TOGETHER, Components, MemberCount, Prof
 from upheaval.records.jsonfields import FilePath
 from upheaval.workload import WORKBENCH_SERVICE
 from upheaval_node import __version__
+from upheaval_node.types import MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,8 @@ class ClusterSpec:
     """How long a follower waits without its connection from the leader before it starts an election; 0: only the
     heartbeat time-out counts.
     """
+    session_timeout_ms: int = 0
+    """After how long without a message from a client its session is closed; 0 for the profile's time-out."""
     protocol_trace: int = 0
     """The maximum size of each process's protocol trace in bytes; 0 for no such trace."""
     tls: FilePath = ""
@@ -85,6 +88,12 @@ class ClusterSpec:
     def model_source(self) -> str:
         """The folder with the code of the model; empty without a model."""
         return str(Path(self.source).absolute()) if self.model else ""
+
+    @property
+    def timeouts(self) -> dict[str, int]:
+        """The members' time-outs that differ from those of the profile, in nanoseconds, by the names of the node's."""
+        chosen = {"leader_disconnect_ns": self.leader_disconnect_ms, "session_ns": self.session_timeout_ms}
+        return {name: ms * MS for name, ms in chosen.items() if ms}
 
     @property
     def is_service_here(self) -> bool:

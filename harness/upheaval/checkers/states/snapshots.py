@@ -346,9 +346,10 @@ def _broken_at(
 def _signature(
     snapshot: ServiceSnapshot | ModuleSnapshot, group: Sequence[ServiceSnapshot | ModuleSnapshot], given: _Given
 ) -> Signature | None:
-    if not isinstance(snapshot, ModuleSnapshot):
-        return None
     place, expected = given.asked[snapshot.position], given.expected.get(snapshot.position)
+    if not isinstance(snapshot, ModuleSnapshot):
+        is_missing = bool(snapshot_fields.missing_sessions(snapshot.content, place))
+        return Signature(Rule.SESSION_UNKNOWN, entry="ClientSession") if is_missing else None
     entry = snapshot_fields.field_not_of_log(snapshot.content, place, expected, _origin(snapshot, group, given))
     return Signature(Rule.MODULE_NOT_OF_LOG, entry=entry)
 

@@ -84,7 +84,7 @@ from upheaval_node.protocol_trace import Observer
 from upheaval_node.service.loader import load_service
 from upheaval_node.settings import MemberSettings, profile_settings
 from upheaval_node.trace_kinds import TraceKind
-from upheaval_node.types import MS, MemberId, Now, S
+from upheaval_node.types import MemberId, Now, S
 
 INGRESS_PORT: Final = 9000
 WAIT_S: Final = 30.0
@@ -97,7 +97,7 @@ LAST_WORDS_NS: Final = S // 10
 def member_settings(spec: ClusterSpec) -> MemberSettings:
     """The members' settings for this specification."""
     settings = profile_settings("test", sync_level=spec.sync_level)
-    timeouts = replace(settings.cluster.timeouts, leader_disconnect_ns=spec.leader_disconnect_ms * MS)
+    timeouts = replace(settings.cluster.timeouts, **spec.timeouts)
     sessions = spec.max_sessions or settings.cluster.max_sessions
     return replace(settings, cluster=replace(settings.cluster, timeouts=timeouts, max_sessions=sessions))
 
