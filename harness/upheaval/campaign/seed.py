@@ -29,7 +29,7 @@ from upheaval.checkers.verdict import Report, Verdict
 from upheaval.errors import HarnessError, UsageError
 from upheaval.execution.invariants import Invariants
 from upheaval.execution.run import play
-from upheaval.execution.simulated import SimulatedStage
+from upheaval.execution.simulated import LOAD_END_S, SimulatedStage
 from upheaval.load.own import load_maker
 from upheaval.operations.restore import examine
 from upheaval.operations.simulated_restore import restore_into
@@ -50,7 +50,8 @@ from upheaval.runtime_names import SIMULATED
 from upheaval.runtimes.simulated.errors import PromiseBroken
 from upheaval.runtimes.simulated.world import START_NS, FreshTiming
 from upheaval.scenario import OwnCode
-from upheaval.workload import Load
+from upheaval.workload import Load, LoadCounts
+from upheaval.workload.other_clients import OtherClients
 from upheaval_chaos.driver import FaultDriver
 from upheaval_chaos.record import Proof
 from upheaval_node import __version__
@@ -61,6 +62,8 @@ OPERATIONS_MIN: Final = 500
 RESTORED: Final = "restored"
 """The run folder of a restored cluster, inside the run folder of its seed."""
 FAULTS_MIN: Final = 3
+IDLE_TIMEOUTS: Final = 2
+"""For how many session time-outs an idle client is idle."""
 SEED_FILE: Final = "seed.json"
 TAPE_FILE: Final = "tape.json"
 """The file with the choices that made the cluster, its load and its faults: it can be replayed and edited."""
@@ -193,6 +196,9 @@ class _Stage(SimulatedStage):
             make_load=Load if swarm.own is None else load_maker(swarm.own.user, swarm.own.source),
         )
         self.taken: Counter[str] = Counter()
+        self._other_kinds = swarm.variations.other_clients
+        self.others: OtherClients | None = None
+        """The clients beside those of the load."""
         for member_id, skew_ms in enumerate(swarm.skews_ms):
             self.cluster.move_clock(member_id, skew_ms)
 
@@ -200,6 +206,16 @@ class _Stage(SimulatedStage):
         super().open(say)
         if self.cluster.gate is not None:
             self.cluster.start_stranger()
+        if self._other_kinds:
+            idle_ns = IDLE_TIMEOUTS * self.cluster.settings.cluster.timeouts.session_ns
+            self.others = self.cluster.start_other_clients(self._other_kinds, idle_ns)
+
+    def end_load(self) -> LoadCounts:
+        others = self.others
+        if others is not None:
+            others.stop()
+            self.wait_until(lambda: others.is_idle, LOAD_END_S, "end of the other clients")
+        return super().end_load()
 
     def give(self, member_id: int, command: str) -> str:
         refusal = super().give(member_id, command)
@@ -304,6 +320,9 @@ class SeedRun:
             refused = sum(attempt.answer is ConnectAnswer.REFUSED for attempt in self.cluster.attempts)
             evidence = f"a client without the right credentials was refused {refused} times"
             proofs[Variation.CREDENTIALS] = Proof(self.cluster.has_refused_strangers(), evidence)
+        if self.stage.others is not None:
+            count = self.stage.others.sessions
+            proofs[Variation.OTHER_CLIENTS] = Proof(count > 0, f"{count} sessions of clients beside those of the load")
         for kind, proof in proofs.items():
             self._note(kind, proof)
 

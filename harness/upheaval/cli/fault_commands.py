@@ -108,6 +108,12 @@ class ReplayOptions:
     runtime: str | None = option(
         "--runtime", choices=RUNTIMES, help="replay the recorded schedule there (default: where it ran)"
     )
+    until: float | None = option(
+        "--until",
+        type=seconds,
+        metavar="S",
+        help="play a simulated run up to that second after its start, and print the state of its members",
+    )
     dir: Path | None = _new_run_folder()
     json: bool = _result_as_json()
 

@@ -360,7 +360,7 @@ class RunFolder:
         _append_line(self.attempts_file, attempt.to_json())
 
     def read_attempts(self) -> Iterator[ConnectAttempt]:
-        """The results of attempts with wrong credentials; none if the file does not exist."""
+        """The results of attempts to connect; none if the file does not exist."""
         return _values(parse_connect_attempt, self.attempts_file)
 
     def add_client_stall(self, stall: ClientStall) -> None:
