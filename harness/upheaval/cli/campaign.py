@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from upheaval.campaign.campaign import Summary, run_campaign
+from upheaval.campaign.campaign import Runner, Summary, run_campaign
 from upheaval.campaign.canary import run_canary
 from upheaval.campaign.findability import CHANCE_MAX, rate_excluded
 from upheaval.campaign.goals.table import GOALS
@@ -21,6 +21,7 @@ from upheaval.checkers.promises import promise_of
 from upheaval.checkers.verdict import Verdict, worst
 from upheaval.cli.fault_commands import CampaignOptions
 from upheaval.cli.fault_rows import fault_rows
+from upheaval.cli.lake_options import in_pipeline
 from upheaval.cli.live_campaign import labelled_seeds, live_campaign
 from upheaval.cli.new_folder import run_folder, runs_folder
 from upheaval.cli.output import note
@@ -39,16 +40,28 @@ from upheaval.system import CLUSTER_OF_THREE, ClusterSpec
 from upheaval_chaos.planted.catalogue import bug_named
 
 WIDTH = 40
+SPARK = "spark"
 GOALS_SHOWN = 20
 """How many of the goals that were not reached have their names in the text."""
 
 
 def campaign(options: CampaignOptions) -> int:
     """Run the seeds; the exit status is that of the worst verdict."""
+    if options.engine == SPARK:
+        return in_pipeline("campaign_on_spark", options)
+    if options.master is not None or options.lake is not None:
+        raise UsageError("--master and --lake are for campaigns on Spark: add --engine spark")
+    return campaign_by(None, options)
+
+
+def campaign_by(runner: Runner | None, options: CampaignOptions) -> int:
+    """Like `campaign`; a runner takes the place of worker processes, for simulated seeds."""
     seeds = parse_seeds(options.seeds)
     settings = read_settings()
     options = settings.completed(options)
     runtime = options.runtime or settings.runtime or SIMULATED
+    if runner is not None and (runtime != SIMULATED or options.dir is not None or options.workers != 1):
+        raise UsageError("--engine spark runs many simulated seeds: leave out --runtime, --dir and --workers")
     if runtime != SIMULATED:
         return live_campaign(options, runtime, seeds)
     if options.system is not None:
@@ -70,14 +83,21 @@ def campaign(options: CampaignOptions) -> int:
             return _one(options, options.dir, SeedOrigin(seeds[0], planted, own), seeds)
     cluster_file.require_room(options.out or runs_folder())
     with run_folder(options.out, "campaign") as folder, labelled_seeds(folder, options.labels):
-        return _several(options, seeds, planted, own, folder)
+        return _several(options, seeds, planted, own, folder, runner)
 
 
 def _spec_of(own: OwnCode) -> ClusterSpec:
     return ClusterSpec(service=own.service, source=own.source, model=own.model, schema=own.schema)
 
 
-def _several(options: CampaignOptions, seeds: range, planted: str | None, own: OwnCode | None, folder: Path) -> int:
+def _several(
+    options: CampaignOptions,
+    seeds: range,
+    planted: str | None,
+    own: OwnCode | None,
+    folder: Path,
+    runner: Runner | None,
+) -> int:
     # The failures of a test build are wanted.
     memory = FailedSeeds(runs_folder(), own) if planted is None else None
     ordered = list(seeds) if memory is None else memory.first(seeds)
@@ -98,6 +118,7 @@ def _several(options: CampaignOptions, seeds: range, planted: str | None, own: O
             ordered,
             summary,
             workers=options.workers,
+            runner=runner,
             planted=planted,
             own=own,
             keep=folder if planted is None else None,
