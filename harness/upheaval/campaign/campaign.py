@@ -15,6 +15,7 @@ from upheaval.checkers.verdict import Verdict, worst
 from upheaval.records import Json, jsonfields, owned_folder
 from upheaval.scenario import OwnCode
 from upheaval_node.cluster.election_states import LEGAL_MOVES
+from upheaval_node.cluster.rules import OWN
 
 SUMMARY_FILE: Final = "summary.json"
 
@@ -115,6 +116,7 @@ def run_campaign(
     workers: int = 1,
     planted: str | None = None,
     own: OwnCode | None = None,
+    compatibility: str = OWN,
     keep: Path | None = None,
     out: Path | None = None,
     until: Callable[[SeedOutcome], bool] = lambda _: False,
@@ -130,7 +132,8 @@ def run_campaign(
         out.mkdir(parents=True, exist_ok=True)
         (out / SEEDS_FILE).unlink(missing_ok=True)
     try:
-        for outcome in _outcomes([SeedOrigin(seed, planted, own) for seed in seeds], workers, keep):
+        origins = [SeedOrigin(seed, planted, own, compatibility) for seed in seeds]
+        for outcome in _outcomes(origins, workers, keep):
             if out is not None:
                 with (out / SEEDS_FILE).open("a", encoding="utf-8") as stream:
                     stream.write(jsonfields.to_json(outcome.to_fields(), indent=None) + "\n")

@@ -29,6 +29,7 @@ from upheaval.cli.parsing import (
 )
 from upheaval.runtime_names import LIVE_RUNTIMES, RUNTIMES
 from upheaval_chaos.options import option
+from upheaval_node.cluster.rules import OWN
 
 
 def _live_runtime() -> Any:
@@ -46,6 +47,15 @@ def _result_as_json() -> Any:
 def _service() -> Any:
     return option(
         "--service", help="another service: workbench, ledger, timers, or module:Class from the current folder"
+    )
+
+
+def _compatibility() -> Any:
+    return option(
+        "--compatibility",
+        metavar="RULES",
+        default=OWN,
+        help="aeron: our node with Aeron's rules where they differ; or some of them, as E3,E7 (default upheaval)",
     )
 
 
@@ -83,6 +93,7 @@ class RunOptions:
         "--planted", type=bug, metavar="BUG", help="use a test build with this bug, one of `upheaval planted`"
     )
     system: str | None = system_option()
+    compatibility: str = _compatibility()
     launcher: str | None = launcher_option()
     jvm: str | None = jvm_option()
     service: str | None = _service()
@@ -114,6 +125,7 @@ class ReplayOptions:
 class CampaignOptions:
     runtime: str | None = option("--runtime", choices=RUNTIMES, help="where (default simulated)")
     system: str | None = system_option()
+    compatibility: str = _compatibility()
     launcher: str | None = launcher_option()
     jvm: str | None = jvm_option()
     seeds: str = option("--seeds", default="1..100", metavar="A..B", help="both included (default 1..100)")

@@ -138,6 +138,8 @@ class Manifest:
     """The system before each step of an upgrade, oldest first; `system` is the last one."""
     planted: str | None = None
     """The bug planted in the members, which then run a test build of the node."""
+    compatibility: str = "upheaval"
+    """Whose rules the members followed where ours differ from Aeron's."""
     timeouts: Mapping[str, Json] = field(default_factory=dict)
     """Time-outs of the members that differ from the profile, by their names in the node's settings."""
     workload: Mapping[str, Json] = field(default_factory=dict)

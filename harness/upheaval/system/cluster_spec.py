@@ -4,10 +4,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Self
 
+from upheaval.errors import UsageError
 from upheaval.records import OWN_SYSTEM, TOGETHER, Components, MemberCount, Profile, SyncLevel
 from upheaval.records.jsonfields import FilePath
 from upheaval.workload import WORKBENCH_SERVICE
 from upheaval_node import __version__
+from upheaval_node.cluster.rules import OWN, rules_named
+from upheaval_node.errors import NodeError
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,8 @@ class ClusterSpec:
     """How long a follower waits without its connection from the leader before it starts an election; 0: only the
     heartbeat time-out counts.
     """
+    compatibility: str = OWN
+    """Whose rules our node's members follow where they differ from Aeron's, as `rules_named` takes it."""
     protocol_trace: int = 0
     """The maximum size of each process's protocol trace in bytes; 0 for no such trace."""
     tls: FilePath = ""
@@ -94,6 +99,15 @@ class ClusterSpec:
 
 CLUSTER_OF_THREE: Final = ClusterSpec()
 """The default cluster."""
+
+
+def require_rules(compatibility: str) -> str:
+    """The value, if it names rules. Raises `UsageError` otherwise."""
+    try:
+        rules_named(compatibility)
+    except NodeError as error:
+        raise UsageError(str(error)) from error
+    return compatibility
 
 
 def _with_absolute_paths(program: str, source: str) -> str:

@@ -29,6 +29,7 @@ from upheaval.records import (
     watches_of,
 )
 from upheaval.records.jsonfields import FieldError
+from upheaval_node.cluster.rules import rules_named
 from upheaval_node.files import layout
 from upheaval_node.trace_kinds import TraceKind
 
@@ -51,7 +52,13 @@ def check_protocol(run: RunFolder, manifest: Manifest) -> list[Result]:
     folders = [run.member(member_id) for member_id in range(manifest.members)]
     ballots = BallotRules(manifest.members, forgetful)
     silence_ns = timeouts_of(manifest).leader_heartbeat_ns
-    rules: tuple[Rules, ...] = (ballots, CommitRules(manifest.members, silence_ns, bool(forgetful)))
+    commits = CommitRules(
+        manifest.members,
+        silence_ns,
+        bool(forgetful),
+        copies_commit=not rules_named(manifest.compatibility).names_first,
+    )
+    rules: tuple[Rules, ...] = (ballots, commits)
     hearing = _Hearing(rules)
     unheard: list[int] = []
     for folder in folders:
