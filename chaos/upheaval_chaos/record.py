@@ -19,8 +19,14 @@ class Proof:
 
 
 def shown(injected: Proof | None, healed: Proof | None) -> str:
-    """The proofs of a fault, for a reader."""
-    return f"{injected or 'no proof'}" + ("" if healed is None else f"; healed: {healed}")
+    """The proofs of a fault, for a reader: of its effect, and of the end of it."""
+    if injected is None:
+        effect = "no proof of its effect"
+    else:
+        effect = injected.evidence if injected.holds else f"effect {injected}"
+    if healed is None:
+        return effect
+    return f"{effect}; {'healed: ' if healed.holds else 'healing '}{healed}"
 
 
 @dataclass(frozen=True, slots=True)

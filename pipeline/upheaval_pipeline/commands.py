@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from upheaval.cli import parsing, report, verify
+from upheaval.cli import parsing, report, ui, verify
+from upheaval.cli.cluster_commands import UiOptions
 from upheaval.cli.judge_commands import AskOptions, IngestOptions, QueryOptions, RunsOptions, VerifyOptions
 from upheaval.cli.tables import table
 from upheaval.errors import UsageError
@@ -179,6 +180,15 @@ def _chosen(wanted: str, master: str | None) -> str:
     if engine == SPARK:
         _say_start()
     return engine
+
+
+def ui_of_lake(options: UiOptions) -> int:
+    """The pages of the runs of a lake, until it is interrupted."""
+    require_lake_reader()
+    chosen(DUCKDB, None)
+    from upheaval_pipeline.lake_place import LakePlace
+
+    return ui.serve(options, LakePlace(options.lake or ""))
 
 
 def ask(options: AskOptions) -> int:

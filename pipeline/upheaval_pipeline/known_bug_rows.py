@@ -5,14 +5,14 @@ from typing import Final
 
 from upheaval.execution.known_bugs import KNOWN_BUGS
 
-KNOWN_BUGS_COLUMNS: Final = "issue int, version string, has_it boolean, promise string, scenario string"
+KNOWN_BUGS_COLUMNS: Final = "issue string, version string, has_it boolean, promise string, scenario string"
 
 
 @cache
 def known_bug_rows() -> tuple[tuple[object, ...], ...]:
     """A row for each version that a bug is tried on; `scenario` is the title that its runs have."""
     return tuple(
-        (bug.issue, version, version == bug.bad, str(bug.promise), bug.scenario(version).title)
+        (str(bug.issue), version, version == bug.bad, str(bug.promise), bug.scenario(version).title)
         for bug in KNOWN_BUGS
         for version in bug.versions
     )

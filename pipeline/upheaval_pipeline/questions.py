@@ -99,7 +99,7 @@ def _phases(quantile: str, fraction: float) -> str:
 
 
 SUMMARY: Final = """SELECT count(*) AS runs, min(created) AS first, max(created) AS last,
-    array_sort(collect_set(version)) AS versions FROM ran"""
+    array_sort(collect_set(made_by)) AS versions FROM ran"""
 """What a page of answers is about."""
 QUESTIONS: Final = (
     Question(

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from upheaval.checkers.own.causes import Explanation, parse_explanation
 from upheaval.checkers.promises import Promise, promise_of
+from upheaval.checkers.severe_error import SevereError
 from upheaval.checkers.signature import Signature, parse_signature
 from upheaval.checkers.verdict import Finding, NotApplicable, Report, Verdict
 from upheaval.errors import UsageError
@@ -51,24 +52,30 @@ def without_verdict(lake: Lake, runs: Sequence[str]) -> list[str]:
 
 def judged_by_this_version(lake: Lake, runs: Sequence[str]) -> dict[str, Judged]:
     """What this judge found about runs, as far as it has judged them."""
-    known = sorted({*runs} - {*without_verdict(lake, runs)})
+    return last_judged(lake, sorted({*runs} - {*without_verdict(lake, runs)}))
+
+
+def last_judged(lake: Lake, runs: Sequence[str]) -> dict[str, Judged]:
+    """What the last judge of each run found, as far as the runs were judged as the lake has them."""
     of_run: dict[str, list[dict[str, Any]]] = {}
-    for row in lake.read(VERDICTS_NAME, arrow_schema(VERDICTS), known):
+    for row in lake.read(VERDICTS_NAME, arrow_schema(VERDICTS), runs):
         of_run.setdefault(row["run"], []).append(row)
     return {run: _judged(rows) for run, rows in of_run.items()}
 
 
 def _rows(run: str, judged: Judged) -> Iterator[tuple[object, ...]]:
     if not isinstance(judged, Report):
-        yield run, UNREADABLE, None, 0, None, UNREADABLE, str(judged), 0, *[None] * 7
+        yield run, UNREADABLE, None, 0, None, UNREADABLE, str(judged), 0, *[None] * 8
         return
     start = run, judged.verdict.text, judged.run
     for number, finding in enumerate(judged.findings):
-        causes = _as_json(finding.explanation), _as_json(finding.signature), finding.known_issue, None
+        errors = json.dumps([error.to_fields() for error in finding.errors]) if finding.errors else None
+        causes = _as_json(finding.explanation), _as_json(finding.signature), finding.known_issue, None, errors
         what = str.__str__(finding.promise), finding.verdict.text, finding.detail, finding.late_ms
         yield *start, number, *what, list(finding.members), finding.position, finding.operation, *causes
     for number, unchecked in enumerate(judged.unchecked, start=len(judged.findings)):
-        yield *start, number, str.__str__(unchecked.promise), None, unchecked.why, 0, *[None] * 6, unchecked.is_gap
+        why = unchecked.why, 0, *[None] * 6, unchecked.is_gap, None
+        yield *start, number, str.__str__(unchecked.promise), None, *why
 
 
 def _as_json(value: Explanation | Signature | None) -> str | None:
@@ -102,4 +109,5 @@ def _finding(row: dict[str, Any]) -> Finding:
         None if row["explanation"] is None else parse_explanation(json.loads(row["explanation"])),
         None if row["signature"] is None else parse_signature(json.loads(row["signature"])),
         row["known_issue"],
+        errors=tuple(SevereError(**fields) for fields in json.loads(row["errors"] or "[]")),
     )

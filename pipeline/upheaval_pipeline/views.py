@@ -124,11 +124,13 @@ def _field_of_control(path: str) -> str:
 VIEWS: Final = (
     View(
         "ran",
-        "a run: when and where it ran, and what; `scenario` is its title or the test that made it; a simulated run has"
-        " time and version of its ingest",
+        "a run: when and where it ran, and what; `version` is that of the system, `made_by` that of Upheaval;"
+        " `scenario` is its title or the test that made it; a simulated run has time and version of its ingest",
         """SELECT run, coalesce(nullif(created, ''), ingested) AS created, host, runtime,
         get_json_object(manifest, '$.system') AS system,
-        coalesce(nullif(get_json_object(manifest, '$.version'), ''), ingested_by, '') AS version, members,
+        coalesce(nullif(split_part(get_json_object(manifest, '$.system'), ':', 2), ''),
+            nullif(get_json_object(manifest, '$.version'), ''), ingested_by, '') AS version,
+        coalesce(nullif(get_json_object(manifest, '$.version'), ''), ingested_by, '') AS made_by, members,
         get_json_object(manifest, '$.components') AS components, sync_level,
         get_json_object(manifest, '$.service') AS service,
         nullif(get_json_object(manifest, '$.source_digest'), '') AS service_digest, seed, converged,

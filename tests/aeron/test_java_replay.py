@@ -23,9 +23,11 @@ from support.java_kinds import (
 from support.own_services import importable
 from support.stranger import ROOT
 from upheaval import Cluster, NotSent, OutcomeUnknown
-from upheaval.checkers.judge import verify_run
-from upheaval.checkers.own.java_service import JavaReplay, java_egress, replay_java
+from upheaval.checkers.evidence.run_evidence import Evidence
+from upheaval.checkers.judge import judge, verify_run
+from upheaval.checkers.own.java_service import JavaReplay, replay_java
 from upheaval.checkers.own.news import Heard, check_news
+from upheaval.checkers.own.own_model import check_own_answers
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.records import RunFolder, Stray, code_digest
@@ -129,6 +131,7 @@ def test_a_service_that_cannot_be_replayed_is_not_valid(recorded: RunFolder, cla
     why = "its class path was changed since the run"
     unchecked = {each.promise: each.why for each in verify_run(recorded.path).unchecked}
     assert unchecked[Promise.SNAPSHOT_IS_REPLAY] == f"states are not replayed: {why}"
+    assert unchecked[Promise.LINEARIZABLE] == f"no answer of calls was judged: {why}"
     manifest = recorded.read_manifest()
     recorded.write_manifest(replace(manifest, demanded=(Promise.SNAPSHOT_IS_REPLAY,)))
     demanded = verify_run(recorded.path).finding(Promise.SNAPSHOT_IS_REPLAY)
@@ -139,11 +142,25 @@ def test_a_service_that_cannot_be_replayed_is_not_valid(recorded: RunFolder, cla
     assert replay_java(recorded, recorded.read_manifest(), 0, ALL).why_not == "its code is not at hand"
 
 
-def test_snapshots_of_members_are_compared_with_the_replay(recorded: RunFolder, classes: Path) -> None:
+def test_snapshots_and_answers_of_members_are_compared_with_the_replay(recorded: RunFolder, classes: Path) -> None:
     name_service(recorded, "Accounts", classes)
-    finding = verify_run(recorded.path).finding(Promise.SNAPSHOT_IS_REPLAY)
+    evidence = Evidence(recorded)
+    report = judge(evidence)
+    finding = report.finding(Promise.SNAPSHOT_IS_REPLAY)
     assert finding.verdict is Verdict.VALID, finding.detail
     assert "states are those of a replay, and copies from 9 snapshots do as it does" in finding.detail
+    answers = report.finding(Promise.LINEARIZABLE)
+    assert answers.verdict is Verdict.VALID, answers.detail
+    assert " answers of calls are those of the model classes:kinds.Accounts alone in the order " in answers.detail
+    # One answer as of a leader that keeps something outside of the log.
+    stale = [replace(call, result="n0 7 #1") if call.result == "n0 0 #1" else call for call in evidence.calls]
+    log = evidence.whole_log
+    assert log is not None
+    named = check_own_answers(recorded, evidence.manifest, stale, log.calls, 0, ALL, evidence.java_replay)
+    assert isinstance(named, Finding), named
+    assert named.verdict is Verdict.INVALID
+    asked = "'later n0 0 400': expected 'n0 0 #1' by the model classes:kinds.Accounts alone, got 'n0 7 #1'"
+    assert asked in named.detail
 
 
 def test_a_service_that_copies_cannot_drive_runs_in_aeron_itself(recorded: RunFolder, classes: Path) -> None:
@@ -164,16 +181,15 @@ def test_a_state_that_is_not_loaded_is_named_by_aeron_itself(recorded: RunFolder
 
 def test_news_of_a_java_service_are_those_of_the_log(recorded: RunFolder, classes: Path) -> None:
     """A session that heard all, then one in another order, once more, something else; last, code that does not run."""
-    name_service(recorded, "News", classes)
+    replay = replayed(recorded, "News", classes)
     manifest = recorded.read_manifest()
-    sent = java_egress(recorded, manifest, 0, ALL)
-    session, texts = max(sent.as_follower.items(), key=lambda each: len(each[1]))
+    session, texts = max(replay.egress.as_follower.items(), key=lambda each: len(each[1]))
     news = [text for text, _ in texts if text.startswith("news of ")]
     assert len(news) > REQUESTS // 2
 
-    def judged(*heard: str) -> Finding | str:
+    def judged(*heard: str, by: JavaReplay = replay) -> Finding | str:
         strays = [Stray(session, number, text=text) for number, text in enumerate(heard)]
-        return check_news(recorded, manifest, Heard((), strays), 0, ALL, has_faults=True)
+        return check_news(recorded, manifest, Heard((), strays), 0, ALL, has_faults=True, java=lambda: by)
 
     right = judged(*news)
     assert isinstance(right, Finding), right
@@ -189,7 +205,7 @@ def test_news_of_a_java_service_are_those_of_the_log(recorded: RunFolder, classe
         assert (finding.verdict, finding.promise) == (Verdict.INVALID, Promise.ANSWERED_ONCE)
         assert says in finding.detail
     (classes / "classes" / "kinds" / "Other.class").write_bytes(b"")
-    changed = judged(*news)
+    changed = judged(*news, by=replay_java(recorded, manifest, 0, ALL))
     (classes / "classes" / "kinds" / "Other.class").unlink()
     assert changed == "what sessions heard is not replayed: its class path was changed since the run"
 

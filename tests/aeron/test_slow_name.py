@@ -9,8 +9,6 @@ from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
-from upheaval.records import RunFolder
-from upheaval.report.severe_errors import severe_errors
 
 HERE: Final = Path(__file__).resolve().parents[1] / "support" / "java_launchers"
 LAUNCHER: Final = f"java -cp {{aeron}} {HERE / 'SlowName.java'}"
@@ -29,6 +27,6 @@ def test_the_service_of_a_leader_lacks_a_session_that_its_driver_opened_too_slow
     assert main(["run", scenario, *system, "--dir", str(run)]) == Verdict.INVALID.exit_status
     finding = verify_run(run).finding(Promise.SNAPSHOT_IS_REPLAY)
     assert finding.verdict is Verdict.INVALID
-    error = severe_errors(RunFolder(run), finding)[0]
+    error = finding.errors[0]
     assert "DriverTimeoutException" in error.text
     assert "ClusteredServiceAgent.onSessionOpen" in error.traceback

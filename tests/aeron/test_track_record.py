@@ -12,7 +12,7 @@ from upheaval.execution.known_bugs import known_bugs, tries_of
 
 @pytest.mark.heavy
 def test_a_known_bug_is_found_in_the_version_that_has_it(tmp_path: Path) -> None:
-    (bug,) = known_bugs([1739])
+    (bug,) = known_bugs(["1739"])
     run = tmp_path / "run"
     system = ["--runtime", "process", "--system", f"aeron:{bug.bad}"]
     assert main(["run", bug.scenario_name, *system, "--dir", str(run)]) == Verdict.INVALID.exit_status

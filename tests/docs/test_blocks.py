@@ -20,8 +20,8 @@ from upheaval.cli.main import make_parser
 from upheaval.scenario.text import parse_scenario
 
 OTHER_PROGRAMS: Final = """
-. break cat cd chmod cp curl docker echo export git grep head iptables java jq jupyter kill ls mkdir mv mvn openssl pip
-rm sed sleep sort sudo tail tar test touch true uniq
+. break cat cd chmod cp curl docker echo export git grep head iptables java javac jq jupyter kill ls mkdir mv mvn
+openssl pip rm sed sleep sort sudo tail tar test touch true uniq
 """
 """What pages run besides our own commands. A new name needs an entry, so that a typing error is noticed."""
 

@@ -161,6 +161,33 @@ def test_an_address_opens_the_operation_and_the_broken_promise_that_it_names(bro
     assert begin <= mark["begin"] <= end
     browser.value("document.querySelectorAll('.mark.fault')[0].click()")
     assert browser.value("document.querySelector('#details h3').textContent") == "kill member-0"
+    kill = browser.value("timeLine.marks[0].begin")
+    assert browser.value("location.hash") == f"#t={kill / 1e9:.6f}"
+
+
+def test_a_fresh_browser_follows_the_address_of_an_operation_a_moment_and_a_member(
+    browser: Browser, tmp_path: Path
+) -> None:
+    built = good_run()
+    for trace in built.traces:
+        trace.append(
+            json.dumps({"ts": 5000, "event": "send", "message": "AppendPosition", "log_position": 96, "to": 0})
+        )
+    built.write(tmp_path)
+    page = write_report(tmp_path).as_uri()
+
+    def opened_at(place: str) -> None:
+        browser.visit("about:blank")
+        browser.visit(f"{page}#{place}")
+
+    opened_at("op-150")
+    assert browser.value("run.operations.id[timeLine.selected]") == 150
+    opened_at("t=0.0002")
+    begin, end = shown_window(browser)
+    assert 0 < begin < 200_000 < end < browser.value("run.length")
+    opened_at("member-1")
+    senders = "[...new Set([...document.querySelectorAll('#messages tbody td:nth-child(2)')].map(e => e.textContent))]"
+    assert browser.value(senders) == ["member 1"]
     assert browser.complaints == []
 
 
@@ -314,3 +341,33 @@ def test_many_points_cost_no_more_than_there_are_places(browser: Browser, tmp_pa
     browser.settle()
     assert 1000 < browser.value("painted") < 1.2 * once
     assert browser.complaints == []
+
+
+def test_charts_of_what_the_run_has_nothing_of_are_left_out(browser: Browser, tmp_path: Path) -> None:
+    built = good_run()
+    built.operations = []
+    built.write(tmp_path)
+    browser.complaints.clear()
+    browser.open(write_report(tmp_path))
+    assert shown_charts(browser)[:3] == [True, False, False]
+    assert browser.complaints == []
+
+
+def test_a_latency_axis_has_marks_only_where_the_window_has_an_answer(browser: Browser, tmp_path: Path) -> None:
+    built = good_run()
+    built.operations = [operation for operation in built.operations if not 200_000 < operation.invoke_ns < 260_000]
+    built.write(tmp_path)
+    browser.open(write_report(tmp_path))
+    marks = "timeLine.charts[1].axes[1]._values.length"
+    assert shown_charts(browser)[:3] == [True, True, True]
+    assert browser.value(marks) > 0
+    browser.value("timeLine.show(225_000, 235_000)")
+    browser.settle()
+    assert browser.value(marks) == 0
+    browser.key("0")
+    assert browser.value(marks) > 0
+
+
+def shown_charts(browser: Browser) -> list[bool]:
+    shown: list[bool] = browser.value("timeLine.charts.map(each => each.root.offsetParent !== null)")
+    return shown

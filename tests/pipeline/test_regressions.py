@@ -90,6 +90,7 @@ def test_versions_of_aeron_follow_each_other_and_other_systems_do_not() -> None:
     (upgraded,) = alarms("regressions", on_systems("aeron:1.9.0", "aeron:1.51.0"))
     assert (upgraded["base_system"], upgraded["system"]) == ("aeron:1.9.0", "aeron:1.51.0")
     assert alarms("regressions", on_systems("aeron:1.51.0", "aeron:1.9.0")) == []
+    assert (upgraded["base_version"], upgraded["version"]) == ("1.9.0", "1.51.0")
     others = on_systems("aeron:1.51.0", "upheaval")
     assert alarms("regressions", others) == []
     assert {row["outcome"] for row in others} == {"another system"}

@@ -23,8 +23,8 @@ def test_runs_of_a_known_bug_are_counted_by_version() -> None:
     assert {
         (row["issue"], row["version"], row["has_it"]): (row["runs"], row["found"], row["valid"]) for row in rows
     } == {
-        (BUG.issue, BUG.bad, True): (3, 2, 1),
-        (BUG.issue, BUG.versions[1], False): (1, 0, 1),
+        (str(BUG.issue), BUG.bad, True): (3, 2, 1),
+        (str(BUG.issue), BUG.versions[1], False): (1, 0, 1),
     }
 
 

@@ -11,6 +11,7 @@ from support.bad_runs import BAD_RUNS, copy_of_good_run
 from support.lakes import as_of_another_version, asked, judged_in_lake
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
+from upheaval.checkers.severe_error import SevereError
 from upheaval.checkers.signature import LEADER, Rule, Signature
 from upheaval.checkers.verdict import Finding, NotApplicable, Report, Verdict
 from upheaval.records import RunFolder
@@ -52,7 +53,7 @@ def lake(folders: Mapping[str, Path], tmp_path_factory: pytest.TempPathFactory, 
 def test_a_lake_gives_a_report_back_with_everything_that_it_had(
     lake: str, folders: Mapping[str, Path], spark: Any
 ) -> None:
-    """Known issues, signatures and gaps, too, which no run of this lake has."""
+    """Known issues, signatures, gaps and errors of members, too, which no run of this lake has."""
     run = RunFolder(folders[GOOD]).read_manifest().run_id
     before = judged_by_this_version(open_lake(lake), [run])
     known = Finding(
@@ -63,6 +64,7 @@ def test_a_lake_gives_a_report_back_with_everything_that_it_had(
         96,
         signature=Signature(Rule.EARLIER_TERM_COUNTED, role=LEADER),
         known_issue=2147,
+        errors=(SevereError(1, 3, "module: FATAL - no memory", "member-1/trace.jsonl:2", "at Main.java:7"),),
     )
     report = Report(
         str(folders[GOOD]),
@@ -70,7 +72,10 @@ def test_a_lake_gives_a_report_back_with_everything_that_it_had(
         (NotApplicable(Promise.SNAPSHOT_IS_REPLAY, "states are not replayed: no code", is_gap=True),),
     )
     write_verdicts(open_lake(lake), {run: report})
-    assert judged_by_this_version(open_lake(lake), [run]) == {run: report}
+    again = judged_by_this_version(open_lake(lake), [run])
+    assert again == {run: report}
+    assert isinstance(again[run], Report)
+    assert [finding.errors for finding in again[run].findings] == [known.errors, ()]
     write_verdicts(open_lake(lake), before)
 
 

@@ -209,6 +209,7 @@ def test_a_state_that_is_not_what_the_log_and_the_snapshot_give_is_found(
     ("service", "cause", "differs"),
     [
         ("locks:Hashed", Cause.HASH_SEED, "['holders']['lock-0'] is "),
+        ("conditioned:Alike", Cause.HASH_SEED, "['holders']['lock-0'] is "),
         ("conditioned:Dated", Cause.CLOCK, "['holders']['lock-0'] is 2001 in the one and 1999 in the other"),
         ("conditioned:Booted", Cause.CLOCK, "['holders']['lock-0'] is false in the one and true in the other"),
         ("conditioned:Zoned", Cause.LOCALE, "['holders']['lock-0'] is \"00:00\" in the one and \"05:45\" in the other"),

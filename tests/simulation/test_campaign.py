@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from upheaval.campaign.campaign import Summary, run_campaign
+from upheaval.campaign.goals.table import GOALS
 from upheaval.campaign.live import LiveSummary
 from upheaval.campaign.seed import (
     Fate,
@@ -112,6 +113,11 @@ def test_a_short_campaign_is_valid_and_says_what_it_exercised(short_campaign: tu
     assert "CANVASS>NOMINATE" not in summary.untaken_moves
     assert set(summary.untaken_moves).isdisjoint(summary.moves)
     assert summary.untaken_moves
+    goals = [goal for line in lines for goal in line["goals"]]
+    assert summary.goals == Counter(goals)
+    assert {"leader-silent", "follower-catches-up", "start-from-the-beginning"} <= set(goals)
+    assert set(summary.unreached_goals) == {goal.name for goal in GOALS} - set(goals)
+    assert f"{len(set(goals))} of {len(GOALS)} goals reached; never: {summary.unreached_goals[0]}" in text
 
 
 def require_counted(faults: Mapping[str, Counter[Fate]], seeds: tuple[int, ...]) -> None:

@@ -15,6 +15,7 @@ def seed_line(seed: int, verdict: Verdict = Verdict.VALID) -> dict[str, Json]:
     outcome = SeedOutcome(draw_swarm(1), verdict.text, seconds=70.5, operations=600, elections=2)
     outcome.faults = {"kill-leader": Counter({Fate.PLANNED: 4, Fate.PROVED: 3, Fate.UNSEEN: 1})}
     outcome.moves = Counter({"CANVASS>NOMINATE": 5})
+    outcome.goals = ("leader-silent",)
     return {**outcome.to_fields(), "seed": seed}
 
 

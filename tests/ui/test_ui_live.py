@@ -23,6 +23,18 @@ from upheaval.waits import wait_until
 ENOUGH = 150
 """Operations; a run of fewer than 100 acknowledged ones is unknown."""
 WORKLOAD = {"users": 4, "user": "upheaval.load.users:WorkbenchUser", "rate": 40.0, "duration_s": None}
+PIXELS = """(chart, name) => {
+  const colour = parseInt(timeLine.colour(name).slice(1), 16);
+  const { width, height } = chart.ctx.canvas;
+  const canvas = Object.assign(document.createElement("canvas"), { width, height });
+  const copy = canvas.getContext("2d", { willReadFrequently: true });
+  copy.drawImage(chart.ctx.canvas, 0, 0);
+  const { data } = copy.getImageData(0, 0, width, height);
+  let count = 0;
+  for (let i = 0; i < data.length; i += 4) count += colour === ((data[i] << 16) | (data[i + 1] << 8) | data[i + 2]);
+  return count;
+}"""
+"""How many pixels of a chart have a colour of the page."""
 COUNTDOWN = "document.querySelector('#fault-list li.on .countdown')"
 OF_TIME = {
     Promise.BOUNDS_KEPT,
@@ -147,7 +159,8 @@ def test_a_cluster_is_loaded_broken_healed_saved_as_a_scenario_and_ended_by_butt
         browser.visit(f"http://127.0.0.1:{server.port}/live/shop")
         wait_for("/^member \\d leads$/.test(document.getElementById('badge').textContent)")
         start_load(browser, wait_for, server)
-        wait_for("document.querySelector('#lines .p99')?.getAttribute('points').includes(' ')")
+        wait_for(f"({PIXELS})(timeLine.charts[1], 'p99') > 0")
+        wait_for(f"({PIXELS})(timeLine.charts[2], 'area') > 0")
 
         leader = cluster.wait_until_leader(LONG_S)
         kill_and_heal(browser, wait_for, cluster, leader)
@@ -214,7 +227,8 @@ def kill_and_heal(browser: Browser, wait_for: Callable[[str], None], cluster: Pr
     assert browser.value("document.activeElement.textContent") == "heal"
     wait_for(f"/^member [^{leader}] leads$/.test(document.getElementById('badge').textContent)")
     wait_for(f"document.querySelector('tr[data-member=\"{leader}\"]').dataset.state === 'down'")
-    wait_for("document.querySelector('#lines .band') !== null")
+    wait_for("document.querySelector('.mark.fault:not([hidden])')?.textContent === 'kill member-" + str(leader) + "'")
+    wait_for(f"({PIXELS})(timeLine.charts[0], 'down') > 0")
     click(browser, ".heal-all")
     wait_for("document.querySelector('#fault-list li:not(.on)')?.textContent.includes('running: ')")
     wait_for("document.querySelectorAll('tr[data-state=down]').length === 0")

@@ -138,6 +138,8 @@ def test_a_campaign_is_summed_up_while_it_goes_on_and_when_another_one_replaces_
     assert both["faults"]["kill-leader"] == {"planned": 16, "proved": 12, "unseen": 4, "left_out": 0}
     assert (both["operations"], both["moves"]) == (2400, 1)
     assert "CANVASS>NOMINATE" not in both["untaken_moves"] != []
+    assert both["goals"] == 1
+    assert "leader-silent" not in both["unreached_goals"] != []
 
     write_seeds(folder, lines[:1])
     assert ask(server, "/api/campaigns/swept").json["seeds"] == 1

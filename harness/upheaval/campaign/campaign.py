@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.campaign.findability import SEEDS_FILE, rate_excluded
+from upheaval.campaign.goals.table import GOALS, unreached
 from upheaval.campaign.pool import some_at_a_time
 from upheaval.campaign.seed import Fate, FaultCounts, SeedOrigin, SeedOutcome, fields_of, try_origin
 from upheaval.checkers.verdict import Verdict, worst
@@ -47,6 +48,8 @@ class Summary:
     variations: FaultCounts = field(default_factory=dict)
     """How many seeds had each variation, counted like faults."""
     moves: Counter[str] = field(default_factory=Counter)
+    goals: Counter[str] = field(default_factory=Counter)
+    """How many seeds reached each goal."""
 
     def add(self, outcome: SeedOutcome) -> None:
         """Count one seed in."""
@@ -71,6 +74,7 @@ class Summary:
         for kind, fate in outcome.variation_fates():
             self.variations.setdefault(kind, Counter()).update((Fate.PLANNED, fate))
         self.moves.update(outcome.moves)
+        self.goals.update(outcome.goals)
 
     @property
     def verdict(self) -> Verdict:
@@ -84,6 +88,11 @@ class Summary:
     def untaken_moves(self) -> list[str]:
         """Moves in the table of elections that no member made, including failures (`STATE>INIT`)."""
         return sorted(legal_moves() - set(self.moves))
+
+    @property
+    def unreached_goals(self) -> list[str]:
+        """The goals that no seed reached."""
+        return unreached(self.goals)
 
     def to_fields(self) -> dict[str, Json]:
         """The fields that `--json` prints."""
@@ -106,6 +115,8 @@ class Summary:
             "variations": fields_of(self.variations),
             "moves": dict(sorted(self.moves.items())),
             "untaken_moves": list(self.untaken_moves),
+            "goals": {goal.name: self.goals[goal.name] for goal in GOALS},
+            "unreached_goals": list(self.unreached_goals),
         }
 
 

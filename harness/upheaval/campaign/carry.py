@@ -4,16 +4,15 @@ The schedule is run once more in the simulation, to its end and without the inva
 live run can break, too.
 """
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from upheaval.campaign.fingerprint import Fingerprint
 from upheaval.checkers.verdict import Report, Verdict
 from upheaval.errors import UnknownOutcome, UsageError
+from upheaval.execution.known_bugs import rate_interval
 from upheaval.execution.run import run_scenario
 from upheaval.execution.simulated import SimulatedStage
 from upheaval.records import RunFolder
@@ -21,9 +20,6 @@ from upheaval.runtime_names import SIMULATED
 from upheaval.scenario import Scenario, parse_scenario
 from upheaval.scenario.by_hand import Leaders
 from upheaval.scenario.portable import LeaderAt, Portable, portable
-
-_Z: Final = 1.96
-"""The normal quantile of a 95 % interval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,18 +89,8 @@ class Carried:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The 95 % interval of the rate, by Wilson's formula."""
+        """The 95 % interval of the rate."""
         return rate_interval(self.broken, self.tries)
-
-
-def rate_interval(hits: int, tries: int) -> tuple[float, float]:
-    """The 95 % interval of a rate, by Wilson's formula; all of it without a try."""
-    if not tries:
-        return 0.0, 1.0
-    rate, square = hits / tries, _Z * _Z
-    middle = (rate + square / (2 * tries)) / (1 + square / tries)
-    half = _Z / (1 + square / tries) * math.sqrt(rate * (1 - rate) / tries + square / (4 * tries * tries))
-    return max(middle - half, 0.0), min(middle + half, 1.0)
 
 
 def carried(wanted: Fingerprint, reports: Sequence[Report], failures: Sequence[str] = ()) -> Carried:

@@ -19,7 +19,7 @@ from upheaval.errors import EnvironmentFault
 from upheaval.execution.live import LiveStage
 from upheaval.execution.run import run_scenario
 from upheaval.load.own import load_maker
-from upheaval.records import Json, Outcome, RunFolder
+from upheaval.records import Json, Outcome, RunFolder, version_of
 from upheaval.scenario import OwnCode, Scenario
 from upheaval.system import system_named
 from upheaval.workload import Load
@@ -48,7 +48,8 @@ class LiveCampaign:
 
     def line(self, outcome: "LiveOutcome") -> dict[str, Json]:
         """One line about the outcome of a seed and its cluster."""
-        of = {"runtime": self.runtime, "system": system_named(self.system).text, "version": __version__}
+        system = system_named(self.system).text
+        of = {"runtime": self.runtime, "system": system, "version": version_of(system, __version__)}
         return {**of, **outcome.to_fields()}
 
 
@@ -98,8 +99,10 @@ class LiveSummary:
     seconds: float = 0.0
     operations: int = 0
     faults: FaultCounts = field(default_factory=dict)
+    known: dict[str, list[int]] = field(default_factory=dict)
+    """The seeds that showed each known defect of Aeron, by `Finding.known`."""
     known_issues: dict[int, list[int]] = field(default_factory=dict)
-    """The seeds that showed each known issue of Aeron."""
+    """Those of defects with an issue."""
 
     @property
     def seeds(self) -> int:
@@ -119,6 +122,8 @@ class LiveSummary:
         issues = {finding.known_issue for finding in outcome.report.findings if finding.known_issue is not None}
         for issue in sorted(issues):
             self.known_issues.setdefault(issue, []).append(outcome.seed)
+        for known in sorted({finding.known for finding in outcome.report.findings if finding.known}):
+            self.known.setdefault(known, []).append(outcome.seed)
         for kind, counts in outcome.faults.items():
             self.faults.setdefault(kind, Counter()).update(counts)
 

@@ -4,7 +4,7 @@ end.
 The outcome is a plain value that fits in one line of JSON.
 """
 
-import json
+import contextlib
 import shutil
 import time
 from collections import Counter
@@ -16,6 +16,8 @@ from typing import Final
 
 from upheaval.campaign.as_drawn import prove_variations
 from upheaval.campaign.fingerprint import Fingerprint
+from upheaval.campaign.goals.table import reached
+from upheaval.campaign.goals.traced_run import TracedRun
 from upheaval.campaign.swarm import Swarm, draw_swarm
 from upheaval.campaign.swarm_tape import read_swarm, tape_of
 from upheaval.campaign.tape import Fields
@@ -24,10 +26,10 @@ from upheaval.checkers.judge import verify_folder, verify_run
 from upheaval.checkers.promises import AnyPromise, Promise
 from upheaval.checkers.signature import Signature
 from upheaval.checkers.verdict import Report, Verdict
-from upheaval.errors import HarnessError
+from upheaval.errors import HarnessError, UsageError
 from upheaval.execution.invariants import Invariants
 from upheaval.execution.run import play
-from upheaval.execution.simulated import SimulatedStage
+from upheaval.execution.simulated import LOAD_END_S, SimulatedStage
 from upheaval.load.own import load_maker
 from upheaval.operations.restore import examine
 from upheaval.operations.simulated_restore import restore_into
@@ -48,12 +50,12 @@ from upheaval.runtime_names import SIMULATED
 from upheaval.runtimes.simulated.errors import PromiseBroken
 from upheaval.runtimes.simulated.world import START_NS, FreshTiming
 from upheaval.scenario import OwnCode
-from upheaval.workload import Load
+from upheaval.workload import Load, LoadCounts
+from upheaval.workload.other_clients import OtherClients
 from upheaval_chaos.driver import FaultDriver
 from upheaval_chaos.record import Proof
 from upheaval_node import __version__
 from upheaval_node.cluster.rules import OWN
-from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import S
 
 SECONDS_MIN: Final = 60
@@ -61,6 +63,8 @@ OPERATIONS_MIN: Final = 500
 RESTORED: Final = "restored"
 """The run folder of a restored cluster, inside the run folder of its seed."""
 FAULTS_MIN: Final = 3
+IDLE_TIMEOUTS: Final = 2
+"""For how many session time-outs an idle client is idle."""
 SEED_FILE: Final = "seed.json"
 TAPE_FILE: Final = "tape.json"
 """The file with the choices that made the cluster, its load and its faults: it can be replayed and edited."""
@@ -122,6 +126,8 @@ class SeedOutcome:
     """The variations that were drawn for the cluster, with the evidence for each."""
     moves: dict[str, int] = field(default_factory=dict)
     """The moves of elections, by `OLD>NEW`."""
+    goals: tuple[str, ...] = ()
+    """The names of the goals that it reached."""
     folder: str = ""
     """Its run folder, if that was kept."""
 
@@ -169,6 +175,7 @@ class SeedOutcome:
             "fault_counts": fields_of(self.faults),
             "seen_variations": {kind: asdict(proof) for kind, proof in self.variations.items()},
             "moves": dict(self.moves),
+            "goals": list(self.goals),
             "folder": self.folder,
         }
 
@@ -190,6 +197,9 @@ class _Stage(SimulatedStage):
             make_load=Load if swarm.own is None else load_maker(swarm.own.user, swarm.own.source),
         )
         self.taken: Counter[str] = Counter()
+        self._other_kinds = swarm.variations.other_clients
+        self.others: OtherClients | None = None
+        """The clients beside those of the load."""
         for member_id, skew_ms in enumerate(swarm.skews_ms):
             self.cluster.move_clock(member_id, skew_ms)
 
@@ -197,6 +207,16 @@ class _Stage(SimulatedStage):
         super().open(say)
         if self.cluster.gate is not None:
             self.cluster.start_stranger()
+        if self._other_kinds:
+            idle_ns = IDLE_TIMEOUTS * self.cluster.settings.cluster.timeouts.session_ns
+            self.others = self.cluster.start_other_clients(self._other_kinds, idle_ns)
+
+    def end_load(self) -> LoadCounts:
+        others = self.others
+        if others is not None:
+            others.stop()
+            self.wait_until(lambda: others.is_idle, LOAD_END_S, "end of the other clients")
+        return super().end_load()
 
     def give(self, member_id: int, command: str) -> str:
         refusal = super().give(member_id, command)
@@ -245,7 +265,6 @@ class SeedRun:
         outcome.snapshots = self.stage.taken[AdminCommand.SNAPSHOT]
         outcome.endings = sum(self.stage.taken[ending] for ending in ENDINGS)
         outcome.faults = self._fault_counts()
-        outcome.moves = dict(sorted(self._moves().items()))
         outcome.processor_seconds = time.process_time() - begin
         return outcome
 
@@ -257,21 +276,6 @@ class SeedRun:
             fate = Fate.PROVED if name in proved else undone
             counts.setdefault(planned.kind, Counter()).update((Fate.PLANNED, fate))
         return counts
-
-    def _moves(self) -> Counter[str]:
-        """The moves of all elections, from the traces. The start of a member or of an election is no move."""
-        moves: Counter[str] = Counter()
-        for lines in self.cluster.journal.lines.values():
-            old = ""
-            for line in lines:
-                if f'"event":"{TraceKind.PROCESS_START}"' in line:
-                    old = ""
-                elif f'"event":"{TraceKind.ELECTION_STATE}"' in line:
-                    new = json.loads(line)["state"]
-                    if old not in ("", "CLOSED"):
-                        moves[f"{old}>{new}"] += 1
-                    old = new
-        return moves
 
     # --- the verdict ---
 
@@ -286,6 +290,7 @@ class SeedRun:
         run = RunFolder(self.cluster.run.path, at_rest=True)
         if self.outcome.is_valid:
             self._prove_variations(run)
+        self._note_goals(run)
         try:
             self.report = verify_folder(run)
         except HarnessError as error:
@@ -299,6 +304,13 @@ class SeedRun:
             # The restore recorded its failure.
             self.report = verify_folder(run)
 
+    def _note_goals(self, run: RunFolder) -> None:
+        """The moves and the goals, from the traces. If these cannot be read, the verdict says why."""
+        with contextlib.suppress(UsageError):
+            traced = TracedRun.of(run)
+            self.outcome.moves = dict(sorted(traced.moves().items()))
+            self.outcome.goals = reached(traced)
+
     def _prove_variations(self, run: RunFolder) -> None:
         drawn = self.swarm.variations
         try:
@@ -309,6 +321,9 @@ class SeedRun:
             refused = sum(attempt.answer is ConnectAnswer.REFUSED for attempt in self.cluster.attempts)
             evidence = f"a client without the right credentials was refused {refused} times"
             proofs[Variation.CREDENTIALS] = Proof(self.cluster.has_refused_strangers(), evidence)
+        if self.stage.others is not None:
+            count = self.stage.others.sessions
+            proofs[Variation.OTHER_CLIENTS] = Proof(count > 0, f"{count} sessions of clients beside those of the load")
         for kind, proof in proofs.items():
             self._note(kind, proof)
 

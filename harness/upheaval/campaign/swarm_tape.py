@@ -25,6 +25,7 @@ from upheaval.cluster.companion_control import KILL, START, STOP
 from upheaval.records import BACKUP, SOURCES, STANDBY, AdminCommand, CompanionConfig, Json
 from upheaval.scenario import AskFor, KeepCompanion, Step
 from upheaval.workload import LEDGER_SERVICE, TIMERS_SERVICE, WORKBENCH_SERVICE
+from upheaval.workload.other_clients import OtherClient
 from upheaval_chaos.target import CHANNELS
 from upheaval_node.settings import KIB
 from upheaval_node.types import MS, S
@@ -118,6 +119,8 @@ def _variation_fields(drawn: Variations) -> dict[str, Json]:
         spans[Variation.CREDENTIALS] = [{}]
     if drawn.leader_disconnect_ms:
         spans[Variation.LEADER_DISCONNECT] = [{"ms": drawn.leader_disconnect_ms}]
+    if drawn.other_clients:
+        spans[Variation.OTHER_CLIENTS] = [{kind: int(kind in drawn.other_clients) for kind in OtherClient}]
     if drawn.companion is not None:
         config = drawn.companion.config
         spans["companion"] = [
@@ -226,6 +229,7 @@ def _read_variations(reader: TapeReader, members: int, sync_level: int, service:
     texts = reader.optional(Variation.LONG_TEXTS) if service == WORKBENCH_SERVICE else None
     checksums, companion = reader.optional(Variation.CHECKSUMS), reader.optional("companion")
     credentials, disconnect = reader.optional(Variation.CREDENTIALS), reader.optional(Variation.LEADER_DISCONNECT)
+    others = reader.optional(Variation.OTHER_CLIENTS)
     damages = () if checksums is None or not sync_level else tuple(_read_damages(checksums, members, seconds))
     return Variations(
         more_services=() if services is None else (SECOND_SERVICE,),
@@ -237,6 +241,9 @@ def _read_variations(reader: TapeReader, members: int, sync_level: int, service:
         has_credentials=credentials is not None,
         load_factor=reader.one_of("load-factor", (1, LONE_FACTOR)),
         leader_disconnect_ms=0 if disconnect is None else disconnect.one_of("ms", DISCONNECTS_MS),
+        other_clients=()
+        if others is None
+        else tuple(kind for kind in OtherClient if others.one_of(kind.value, (0, 1)) == 1),
     )
 
 

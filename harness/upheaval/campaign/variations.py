@@ -13,6 +13,7 @@ from upheaval.cluster.companion_control import KILL, START, STOP
 from upheaval.records import BACKUP, SOURCES, STANDBY, AdminCommand, CompanionConfig, Json
 from upheaval.scenario import AskFor, KeepCompanion, Step
 from upheaval.workload import SILENT_SERVICES, WORKBENCH_SERVICE
+from upheaval.workload.other_clients import OtherClient
 from upheaval_node.settings import MemberSettings
 from upheaval_node.types import MS, S
 
@@ -39,6 +40,7 @@ class Variation(StrEnum):
     RESTORE = "restore"
     CREDENTIALS = "credentials"
     LEADER_DISCONNECT = "leader-disconnect"
+    OTHER_CLIENTS = "other-clients"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,8 @@ class Variations:
     """The factor on the rate of its load. A lone member serves no client while it is down."""
     leader_disconnect_ms: int = 0
     """How long a follower waits without its connection from the leader; 0: as long as without heartbeats."""
+    other_clients: tuple[OtherClient, ...] = ()
+    """The kinds of clients beside those of the load."""
 
     def drawn(self) -> Iterator[Variation]:
         """The kinds that were drawn."""
@@ -109,6 +113,8 @@ class Variations:
             yield Variation.CREDENTIALS
         if self.leader_disconnect_ms:
             yield Variation.LEADER_DISCONNECT
+        if self.other_clients:
+            yield Variation.OTHER_CLIENTS
 
     def apply(self, settings: MemberSettings) -> MemberSettings:
         """The settings of a member with these variations, except the number of services."""
@@ -127,6 +133,7 @@ class Variations:
         companion = None if self.companion is None else self.companion.to_fields()
         lists: dict[str, Json] = {
             "more_services": list(self.more_services),
+            "other_clients": list(self.other_clients),
             "damages": [f"member {damage.member} at {damage.start_ns / S:.3f} s" for damage in self.damages],
         }
         return {**asdict(self), **lists, "companion": companion}
@@ -149,6 +156,7 @@ def draw_variations(seed: int, members: int, sync_level: int, service: str, seco
     checksums = draws(Variation.CHECKSUMS, 0.4)
     backup, standby = draws(Variation.BACKUP, 0.2), draws(Variation.STANDBY, 0.15)
     disconnect = draws(Variation.LEADER_DISCONNECT, 0.25)
+    others = draws(Variation.OTHER_CLIENTS, 0.4)
     companion = None
     if backup is not None:
         companion = _draw_companion(backup, BACKUP, members, seconds)
@@ -164,7 +172,14 @@ def draw_variations(seed: int, members: int, sync_level: int, service: str, seco
         has_credentials=draws(Variation.CREDENTIALS, 0.25) is not None,
         load_factor=LONE_FACTOR if members == 1 else 1,
         leader_disconnect_ms=0 if disconnect is None else disconnect.choice(DISCONNECTS_MS),
+        other_clients=() if others is None else _draw_other_clients(others),
     )
+
+
+def _draw_other_clients(random: Random) -> tuple[OtherClient, ...]:
+    """Two of three times each kind, but at least one."""
+    drawn = tuple(kind for kind in OtherClient if random.random() < 2 / 3)
+    return drawn or (random.choice(list(OtherClient)),)
 
 
 def _draw_companion(random: Random, kind: str, members: int, seconds: int) -> Companion:

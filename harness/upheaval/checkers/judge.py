@@ -15,6 +15,7 @@ from typing import Final
 
 from upheaval.checkers.checker import Checker, Source, sources_of
 from upheaval.checkers.evidence.run_evidence import Evidence
+from upheaval.checkers.evidence.severe_errors import with_severe_errors
 from upheaval.checkers.known_bugs import recognised
 from upheaval.checkers.own.interpreters import shared_interpreters
 from upheaval.checkers.promises import AnyPromise, OwnPromise, Promise
@@ -72,10 +73,12 @@ def judge(evidence: Evidence, checkers: Sequence[Checker] = CHECKERS) -> Report:
     answers.settle(checkers)
     demanded = frozenset(manifest.demanded)
     results = [_demanded(result, demanded) for result in answers.results]
-    findings = [result for result in results if isinstance(result, Finding)]
+    findings = recognised(
+        [result for result in results if isinstance(result, Finding)], (*manifest.systems_before, manifest.system)
+    )
     return Report(
         str(evidence.run.path),
-        recognised(findings, (*manifest.systems_before, manifest.system)),
+        with_severe_errors(evidence.run, findings),
         tuple(result for result in results if isinstance(result, NotApplicable)),
     )
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from upheaval.checkers.own.causes import Explanation
 from upheaval.checkers.promises import AnyPromise, Promise
+from upheaval.checkers.severe_error import SevereError
 from upheaval.checkers.signature import Signature
 from upheaval_chaos.exit_status import CommandStatus
 
@@ -68,13 +69,18 @@ class Finding:
     """The values shared with findings of the same cause, if the checker gives them."""
     known_issue: int | None = None
     """The Aeron issue that matches this finding."""
+    known_cause: str = ""
+    """A known defect without an issue that matches this finding, in words."""
     when_ns: tuple[int, int] | None = field(default=None, compare=False)
     """Nanoseconds; both are the same for an event. Readers of tables, which have no such records, find the same."""
+    errors: tuple[SevereError, ...] = field(default=(), compare=False)
+    """The severe errors of the members of a broken promise, by time."""
 
     @property
     def known(self) -> str:
-        """The known issue in words; empty if there is none."""
-        return "" if self.known_issue is None else f"as Aeron issue {self.known_issue} does"
+        """The known issue or cause in words; empty if there is none."""
+        cause = self.known_cause if self.known_issue is None else f"Aeron issue {self.known_issue}"
+        return cause and f"as {cause} does"
 
     @property
     def evidence(self) -> str:
@@ -114,6 +120,8 @@ class Finding:
             **({} if self.explanation is None else {"explanation": self.explanation.to_fields()}),
             **({} if self.signature is None else {"signature": self.signature.to_fields()}),
             **({} if self.known_issue is None else {"known_issue": self.known_issue}),
+            **({"errors": [error.to_fields() for error in self.errors]} if self.errors else {}),
+            **({"known_cause": self.known_cause} if self.known_cause else {}),
         }
 
 

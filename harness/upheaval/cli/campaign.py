@@ -4,13 +4,14 @@ import json
 import shlex
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from upheaval.campaign.campaign import Summary, run_campaign
 from upheaval.campaign.canary import run_canary
 from upheaval.campaign.findability import CHANCE_MAX, rate_excluded
+from upheaval.campaign.goals.table import GOALS
 from upheaval.campaign.memory import FailedSeeds
 from upheaval.campaign.seed import SeedOrigin, SeedOutcome, finding_line, keep_seed
 from upheaval.campaign.seeds import parse_seeds
@@ -195,7 +196,13 @@ def as_text(summary: Summary) -> str:
     lines += ["", "elections after the first one", *_histogram(summary.elections)]
     lines += ["", "moves of elections", *_histogram(summary.moves)]
     lines += ["", f"moves never made: {', '.join(summary.untaken_moves) or 'none'}"]
+    lines += ["", _goals_line(summary.unreached_goals)]
     return "\n".join(lines)
+
+
+def _goals_line(unreached: Sequence[str]) -> str:
+    never = f"; never: {', '.join(unreached)}" if unreached else ""
+    return f"{len(GOALS) - len(unreached)} of {len(GOALS)} goals reached{never}"
 
 
 def _histogram(counts: Mapping[str, int] | Mapping[int, int]) -> list[str]:

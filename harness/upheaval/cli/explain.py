@@ -14,7 +14,6 @@ from upheaval.report import duration, measure_run
 from upheaval.report.election_drawing import in_run, steps_text
 from upheaval.report.explanation import Explanation, Knowledge, explain as explanation_of, in_order
 from upheaval.report.moments import Moment, Moments, beside_fault
-from upheaval.report.severe_errors import severe_errors
 from upheaval_chaos.exit_status import CommandStatus
 from upheaval_node.suggestions import did_you_mean
 
@@ -47,7 +46,7 @@ def as_text(run: RunFolder, explanation: Explanation) -> str:
     lines = [
         f"broken promise: {finding.promise.sentence} [{finding.promise}]",
         f"  {finding.evidence}",
-        *(f"  {error.sentence(explanation.start_ns)}" for error in severe_errors(run, finding)),
+        *(f"  {error.sentence(explanation.start_ns)}" for error in finding.errors),
         _when(run, explanation),
     ]
     operation = explanation.operation

@@ -117,6 +117,12 @@ class ReplayOptions:
     runtime: str | None = option(
         "--runtime", choices=RUNTIMES, help="replay the recorded schedule there (default: where it ran)"
     )
+    until: float | None = option(
+        "--until",
+        type=seconds,
+        metavar="S",
+        help="play a simulated run up to that second after its start, and print the state of its members",
+    )
     dir: Path | None = _new_run_folder()
     json: bool = _result_as_json()
 
@@ -228,9 +234,7 @@ class FixedOptions:
 
 @dataclass(frozen=True)
 class TrackRecordOptions:
-    issues: tuple[int, ...] = option(
-        nargs="*", type=above_zero, metavar="ISSUE", help="issues of Aeron's (default: all)"
-    )
+    issues: tuple[str, ...] = option(nargs="*", metavar="ISSUE", help="issues of Aeron's, or commits (default: all)")
     runtime: str | None = _live_runtime()
     tries: int = option("--tries", type=above_zero, default=3, metavar="N", help="runs on each version (default 3)")
     dir: Path | None = option("--dir", metavar="FOLDER", help="where the run folders go (default: ./runs)")

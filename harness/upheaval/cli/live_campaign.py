@@ -111,9 +111,6 @@ def as_text(summary: LiveSummary) -> str:
         for verdict, seeds in summary.verdicts.items()
         if seeds and verdict is not Verdict.VALID
     ]
-    lines += [
-        f"as Aeron issue {issue} does: {' '.join(map(str, seeds))}"
-        for issue, seeds in sorted(summary.known_issues.items())
-    ]
+    lines += [f"{known}: {' '.join(map(str, seeds))}" for known, seeds in sorted(summary.known.items())]
     lines.append(f"{summary.seconds:.0f} seconds, {summary.operations} acknowledged operations")
     return "\n".join([*lines, "", "faults", *fault_rows(summary.faults)])

@@ -11,6 +11,7 @@ from upheaval.campaign.seed import SeedOrigin, keep_seed, seed_of_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli import verify
 from upheaval.cli.fault_commands import ReplayOptions
+from upheaval.cli.moments import show_moment
 from upheaval.cli.output import note
 from upheaval.cli.run import new_run, perform, run_exact_script, show
 from upheaval.errors import UnknownOutcome, UsageError
@@ -24,6 +25,8 @@ from upheaval.scenario import recorded_scenario
 
 def replay(options: ReplayOptions) -> int:
     """The verdict of the new run; unknown when it should have been the same execution and was not."""
+    if options.until is not None:
+        return show_moment(options, options.until)
     folder, runtime, target, as_json = options.run, options.runtime, options.dir, options.json
     script = exact_of_run(folder)
     if script is not None:

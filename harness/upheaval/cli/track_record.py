@@ -16,7 +16,7 @@ from upheaval.runtime_names import DOCKER, PROCESS
 
 _COMMAND: Final = "upheaval track-record"
 _WHERE: Final = {PROCESS: "as processes", DOCKER: "in containers"}
-_RESULTS: Final = "| issue | Aeron | runs | found | valid | broken promise | command |"
+_RESULTS: Final = "| issue | Aeron | runs | found | valid | rate, 95 % interval | broken promise | command |"
 _PAGE: Final = """\
 # Track record
 
@@ -31,21 +31,24 @@ upheaval run aeron-2147 --runtime {runtime} --system aeron:1.51.0
 Clusters run {where} on one machine, by scenarios in `harness/upheaval/scenarios/known`. Issues are of `aeron-io/aeron`.
 
 {results}
-|---|---|---|---|---|---|---|
+|---|---|---|---|---|---|---|---|
 {rows}
 
 | issue | what is wrong | what is done |
 |---|---|---|
 {bugs}
 
-A bug that is not found in every run depends on the order of two messages, and so on the machine.
+{end}
 """
+_END: Final = "A bug that is not found in every run depends on the order of two messages, and so on the machine."
+"""The last line that is written here: what follows it in a page stays as it is."""
 
 
 def track_record(options: TrackRecordOptions) -> int:
     """Run the bugs, print how often each was found, and write the page where that is asked for."""
     runtime = options.runtime or PROCESS
     rows_before = {} if options.out is None else _rows_of(options.out, runtime)
+    rest = "" if options.out is None else _rest_of(options.out)
     if options.dir is not None:
         _require_free(options.dir, options.issues, options.tries)
     done = [
@@ -58,37 +61,54 @@ def track_record(options: TrackRecordOptions) -> int:
     else:
         print(table([["issue", "aeron", "runs", "found", "valid", "promise", "besides"], *map(_row, done)]))
     if options.out is not None:
-        write_atomically(options.out, page(done, rows_before, runtime))
+        write_atomically(options.out, page(done, rows_before, runtime) + rest)
     return max(tries.verdict for tries in done).exit_status
 
 
-def page(done: Sequence[Tries], rows_before: Mapping[int, Sequence[str]], runtime: str = PROCESS) -> str:
+def page(done: Sequence[Tries], rows_before: Mapping[str, Sequence[str]], runtime: str = PROCESS) -> str:
     """docs/track-record.md: the rows of what was done, and those of other issues as they were."""
     command = _COMMAND if runtime == PROCESS else f"{_COMMAND} --runtime {runtime}"
-    made = {tries.bug.issue: [_line(one, command) for one in done if one.bug is tries.bug] for tries in done}
+    made = {str(tries.bug.issue): [_line(one, command) for one in done if one.bug is tries.bug] for tries in done}
     rows = {**rows_before, **made}
-    lines = [line for bug in KNOWN_BUGS for line in rows.get(bug.issue, ())]
-    bugs = "\n".join(f"| #{bug.issue} | {bug.what} | {bug.fault} |" for bug in KNOWN_BUGS if bug.issue in rows)
+    lines = [line for bug in KNOWN_BUGS for line in rows.get(str(bug.issue), ())]
+    bugs = "\n".join(f"| {_link(bug)} | {bug.what} | {bug.fault} |" for bug in KNOWN_BUGS if str(bug.issue) in rows)
     return _PAGE.format(
-        command=command, where=_WHERE[runtime], runtime=runtime, results=_RESULTS, rows="\n".join(lines), bugs=bugs
+        command=command,
+        where=_WHERE[runtime],
+        runtime=runtime,
+        results=_RESULTS,
+        rows="\n".join(lines),
+        bugs=bugs,
+        end=_END,
     )
 
 
-def _rows_of(path: Path, runtime: str) -> Mapping[int, Sequence[str]]:
+def _link(bug: KnownBug) -> str:
+    return f"#{bug.issue}" if isinstance(bug.issue, int) else f"commit {bug.issue}"
+
+
+def _rows_of(path: Path, runtime: str) -> Mapping[str, Sequence[str]]:
     """The rows of a page by their issues; none of one that is not there. Raises `UsageError` for another runtime's."""
-    rows: dict[int, list[str]] = {}
+    known = {str(bug.issue) for bug in KNOWN_BUGS}
+    rows: dict[str, list[str]] = {}
     for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
         issue = line.removeprefix("| ").partition(" ")[0]
-        if line.startswith("| ") and issue.isdecimal():
+        if line.startswith("| ") and issue in known:
             if (f"--runtime {DOCKER}" in line) != (runtime == DOCKER):
                 raise UsageError(f"{path} has rows of another runtime than {runtime}: write into another file")
             if line.count("|") != _RESULTS.count("|"):
                 raise UsageError(f"{path} has a table of another version of upheaval: write into another file")
-            rows.setdefault(int(issue), []).append(line)
+            rows.setdefault(issue, []).append(line)
     return rows
 
 
-def _require_free(folder: Path, issues: Sequence[int], tries: int) -> None:
+def _rest_of(path: Path) -> str:
+    """What a page has after the part that is written here; empty for a page that is not there."""
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    return text.partition(f"{_END}\n")[2]
+
+
+def _require_free(folder: Path, issues: Sequence[str], tries: int) -> None:
     """Raises `UsageError` for a run that is there already, before the first one."""
     for bug in known_bugs(issues):
         for version in bug.versions:
@@ -130,6 +150,7 @@ def _fields(done: Tries) -> dict[str, object]:
         "tries": done.tries,
         "caught": done.caught,
         "valid": done.valid,
+        "interval": list(done.interval),
         "promise": done.bug.promise,
         "others": list(done.others),
         "unclear": list(done.unclear),
@@ -142,5 +163,6 @@ def _line(done: Tries, command: str) -> str:
     version = f"{done.version} ({'has it' if done.version == bug.bad else 'has it not'})"
     promises = ", ".join(f"`{promise}`" for promise in ((bug.promise,) if done.caught else ()) + done.others) or "none"
     shown = f"`{command} {bug.issue} --tries {done.tries}`"
-    cells = [bug.issue, version, done.tries, done.caught, done.valid, promises, shown]
+    rate = "{:.0%} to {:.0%}".format(*done.interval)
+    cells = [bug.issue, version, done.tries, done.caught, done.valid, rate, promises, shown]
     return f"| {' | '.join(map(str, cells))} |"

@@ -16,7 +16,6 @@ from upheaval.cli.output import presentation_of
 from upheaval.cli.screen import Paint, Screen
 from upheaval.records import RunFolder
 from upheaval.report.moments import Moments
-from upheaval.report.severe_errors import severe_errors
 
 
 class Detail(Enum):
@@ -80,7 +79,7 @@ def headline(verdict: Verdict, counts: str, screen: Screen) -> list[str]:
 
 def block(finding: Finding, moments: Moments, screen: Screen) -> list[str]:
     """A finding: verdict and promise, the evidence, what its members reported, and where and when it was."""
-    errors = [error.sentence(moments.start_ns) for error in severe_errors(moments.run, finding)]
+    errors = [error.sentence(moments.start_ns) for error in finding.errors]
     sentences = (finding.detail, *finding.explained, *errors)
     lines = evidence_block(finding.verdict, finding.promise, sentences, screen)
     moment = moments.of(finding)

@@ -21,7 +21,8 @@ from upheaval_chaos.target import Node
 from upheaval_node.suggestions import did_you_mean
 
 COMMAND_TIMEOUT_S: Final = 30.0
-_STATES: Final = {AdminCommand.SUSPEND: "SUSPENDED", AdminCommand.RESUME: "ACTIVE"}
+STATES: Final = {AdminCommand.SUSPEND: "SUSPENDED", AdminCommand.RESUME: "ACTIVE"}
+"""The state of all modules after a command."""
 
 
 class Controlled(Protocol):
@@ -129,35 +130,35 @@ class _Work(Effect):
             return self._standby_snapshot(list(running))
         if self._command == AdminCommand.REPLICATE_STANDBY_SNAPSHOT:
             return self._replicate(list(running))
-        return self._change_state(list(running), _STATES[self._command])
+        return self._change_state(list(running), STATES[self._command])
 
     # --- one each ---
 
     def _snapshot(self, running: Sequence[int]) -> str:
         before = max(self._positions(running))
         self._give()
-        what = f"snapshot after position {before} on members {_shown(running)}"
+        what = f"snapshot after position {before} on members {shown_ids(running)}"
         position = self._wait_for_later(before, lambda status: status.snapshot_position, running, what)
         self.seen = {str(member_id): {"snapshot_position": position} for member_id in running}
-        return f"snapshot at position {position} on members {_shown(running)}"
+        return f"snapshot at position {position} on members {shown_ids(running)}"
 
     def _standby_snapshot(self, running: Sequence[int]) -> str:
         statuses = self._cluster.control_statuses()
         before = max(statuses[member_id].standby_position for member_id in running)
         own = self._positions(running)
         self._give()
-        what = f"word of a standby's snapshot after position {before} to members {_shown(running)}"
+        what = f"word of a standby's snapshot after position {before} to members {shown_ids(running)}"
         position = self._wait_for_later(before, lambda status: status.standby_position, running, what)
         if self._positions(running) != own:
             raise UnknownOutcome(f"a member took a snapshot that was left to standbys: {self._positions(running)}")
         self.seen = {str(member_id): {"standby_position": position} for member_id in running}
-        return f"members {_shown(running)} know of a standby's snapshot at position {position}, and took none"
+        return f"members {shown_ids(running)} know of a standby's snapshot at position {position}, and took none"
 
     def _replicate(self, running: Sequence[int]) -> str:
         statuses = self._cluster.control_statuses()
         wanted = {member_id: statuses[member_id].standby_position for member_id in running}
         if max(wanted.values()) < 0:
-            raise UsageError(f"members {_shown(running)} know of no snapshot of a standby: let one take it first")
+            raise UsageError(f"members {shown_ids(running)} know of no snapshot of a standby: let one take it first")
         for member_id in running:
             self._give(member_id)
 
@@ -165,19 +166,19 @@ class _Work(Effect):
             statuses = self._cluster.control_statuses()
             return all(statuses[member_id].snapshot_position >= position for member_id, position in wanted.items())
 
-        self._wait(is_there, f"snapshots at positions {sorted(set(wanted.values()))} on members {_shown(running)}")
+        self._wait(is_there, f"snapshots at positions {sorted(set(wanted.values()))} on members {shown_ids(running)}")
         self.seen = {str(member_id): {"snapshot_position": position} for member_id, position in wanted.items()}
         positions = ", ".join(map(str, sorted(set(wanted.values()))))
-        return f"members {_shown(running)} have the snapshot of a standby at position {positions}"
+        return f"members {shown_ids(running)} have the snapshot of a standby at position {positions}"
 
     def _change_state(self, running: Sequence[int], state: str) -> str:
         self._give()
         self._wait(
-            lambda: _are(self._cluster.control_statuses(), running, state),
-            f"state {state} of members {_shown(running)}",
+            lambda: are_in_state(self._cluster.control_statuses(), running, state),
+            f"state {state} of members {shown_ids(running)}",
         )
         self.seen = {str(member_id): {"module_state": state} for member_id in running}
-        return f"members {_shown(running)} are {state}"
+        return f"members {shown_ids(running)} are {state}"
 
     def _end(self, running: Mapping[int, frozenset[str]]) -> str:
         before = max(self._positions(list(running)))
@@ -203,7 +204,7 @@ class _Work(Effect):
             }
             if any(statuses):
                 raise UnknownOutcome(f"member {member_id} ended with status {next(filter(None, statuses))}")
-        text = f"members {_shown(list(running))} ended by themselves with status 0"
+        text = f"members {shown_ids(list(running))} ended by themselves with status 0"
         if self._command == AdminCommand.ABORT:
             return text
         if len(set(positions)) != 1 or max(positions) <= before:
@@ -222,7 +223,7 @@ class _Work(Effect):
         leader = cluster.leader()
         self.leader = -1 if leader is None else leader
         self.seen = {str(m): {"incarnation": [*sorted(cluster.node(m).incarnation())]} for m in down}
-        return f"started members {_shown(down)}; member {self.leader} leads"
+        return f"started members {shown_ids(down)}; member {self.leader} leads"
 
     # --- how ---
 
@@ -247,7 +248,7 @@ class _Work(Effect):
             statuses = self._cluster.control_statuses()
             positions = {position_of(statuses[member_id]) for member_id in running}
             position = max(positions)
-            return len(positions) == 1 and position > before and _are(statuses, running, "ACTIVE")
+            return len(positions) == 1 and position > before and are_in_state(statuses, running, "ACTIVE")
 
         self._wait(is_there, what)
         return position
@@ -288,9 +289,11 @@ class _Work(Effect):
         return [self._cluster.exit_status(m, name) for m, names in running.items() for name in names]
 
 
-def _are(statuses: Sequence[ControlStatus], running: Sequence[int], state: str) -> bool:
+def are_in_state(statuses: Sequence[ControlStatus], running: Sequence[int], state: str) -> bool:
+    """Whether the modules of these members are in a state."""
     return all(statuses[member_id].module_state == state for member_id in running)
 
 
-def _shown(member_ids: Sequence[int]) -> str:
+def shown_ids(member_ids: Sequence[int]) -> str:
+    """Member ids in a sentence."""
     return ", ".join(map(str, member_ids)) or "none"

@@ -5,6 +5,7 @@ A try is one run of the bug's scenario on one version. This module counts the re
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import sqrt
 from typing import Final
 
 from upheaval.checkers.promises import AnyPromise, Promise
@@ -16,9 +17,9 @@ from upheaval.system import AERON
 
 @dataclass(frozen=True, slots=True)
 class KnownBug:
-    """An issue of Aeron. `bad` is a version with the bug, `good` are versions without it."""
+    """An issue of Aeron, or the commit that mended it. `bad` is a version with the bug, `good` are versions without."""
 
-    issue: int
+    issue: int | str
     what: str
     fault: str
     """The fault of the scenario, in words."""
@@ -42,7 +43,17 @@ class KnownBug:
         return load_scenario(self.scenario_name).on_system(f"{AERON}:{version}")
 
 
+_Z: Final = 1.959964
+"""Of the normal distribution, for an interval of 95 %."""
 KNOWN_BUGS: Final = (
+    KnownBug(
+        1397,
+        "a client does not learn that a member which started again has closed its session",
+        "the only member is killed and started again under load",
+        Promise.PROGRESS,
+        "1.47.4",
+        ("1.49.3",),
+    ),
     KnownBug(
         1601,
         "a leader sends no more than the slowest service of a follower reads, so that one of them stops the cluster",
@@ -74,6 +85,14 @@ KNOWN_BUGS: Final = (
         Promise.STATES_AGREE,
         "1.47.4",
         ("1.49.3", "1.51.0"),
+    ),
+    KnownBug(
+        1788,
+        "a leader whose image of a client went and came back goes on after the gap",
+        "what clients send is lost for 13 s: longer than images live, shorter than sessions",
+        Promise.CLIENTS_IN_ORDER,
+        "1.47.4",
+        ("1.49.3",),
     ),
     KnownBug(
         1898,
@@ -120,12 +139,12 @@ KNOWN_BUGS: Final = (
 )
 
 
-def known_bugs(issues: Sequence[int]) -> tuple[KnownBug, ...]:
-    """The bugs of these issues, or all. Raises `UsageError` for an unknown issue."""
-    by_issue = {bug.issue: bug for bug in KNOWN_BUGS}
+def known_bugs(issues: Sequence[str]) -> tuple[KnownBug, ...]:
+    """The bugs of these issues or commits, or all. Raises `UsageError` for an unknown one."""
+    by_issue = {str(bug.issue): bug for bug in KNOWN_BUGS}
     unknown = [issue for issue in issues if issue not in by_issue]
     if unknown:
-        raise UsageError(f"unknown issue {unknown[0]}: use one of {', '.join(map(str, by_issue))}")
+        raise UsageError(f"unknown issue {unknown[0]}: use one of {', '.join(by_issue)}")
     return tuple(by_issue[issue] for issue in dict.fromkeys(issues)) or KNOWN_BUGS
 
 
@@ -145,6 +164,11 @@ class Tries:
     unclear: tuple[str, ...] = ()
 
     @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % interval of the rate at which a run finds the bug, after Wilson; `tries` is above 0."""
+        return rate_interval(self.caught, self.tries)
+
+    @property
     def verdict(self) -> Verdict:
         """Valid when the tries match the table: caught in the bad version, all valid in a good one."""
         if self.version == self.bug.bad:
@@ -152,6 +176,15 @@ class Tries:
         if self.caught or self.others:
             return Verdict.INVALID
         return Verdict.VALID if self.valid == self.tries else Verdict.UNKNOWN
+
+
+def rate_interval(hits: int, tries: int) -> tuple[float, float]:
+    """The 95 % interval of a rate, after Wilson; `tries` is above 0."""
+    rate, z2 = hits / tries, _Z * _Z
+    middle = rate + z2 / (2 * tries)
+    half = _Z * sqrt(rate * (1 - rate) / tries + z2 / (4 * tries**2))
+    whole = 1 + z2 / tries
+    return max(0.0, (middle - half) / whole), min(1.0, (middle + half) / whole)
 
 
 def tries_of(bug: KnownBug, version: str, reports: Sequence[Report], failures: Sequence[str] = ()) -> Tries:

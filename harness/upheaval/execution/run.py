@@ -11,7 +11,7 @@ from typing import Final
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Report, Verdict
-from upheaval.cluster import Witnesses, companion_control, end_run, perform
+from upheaval.cluster import AskedCommands, Witnesses, companion_control, end_run, perform
 from upheaval.errors import HarnessError, UnknownOutcome, UsageError
 from upheaval.execution.sent_messages import SentMessage, SentMessages
 from upheaval.execution.stage import Stage, Steered
@@ -56,6 +56,10 @@ from upheaval_node.types import MS, S
 
 RESULT_FILE: Final = "result.json"
 STEP_TIMEOUT_S: Final = 60.0
+SLICE_NS: Final = 10 * MS
+"""How often the effect of a command is looked for."""
+_ACTIONS: Final = (AskFor, Begin, GiveCommand, Inject, KeepCompanion)
+"""Steps after which the state of the cluster proves nothing about an earlier command."""
 
 Say = Callable[[str], None]
 
@@ -176,14 +180,21 @@ def play(scenario: Scenario, stage: Stage, say: Say, driver: FaultDriver | None 
         driver.last_event_ns = target.now_ns()
         say(f"member {target.leader()} leads; load begins")
         begin_ns = driver.last_event_ns
+        asked = AskedCommands(target)
         for step in scenario.steps:
             _take_witness_before(step, driver, witnesses)
             if isinstance(step, WaitTime):
-                target.let_pass(max(begin_ns + step.since_load_ns - target.now_ns(), 0) / S)
+                _wait_time(target, begin_ns + step.since_load_ns, asked)
+            elif isinstance(step, AskFor) and step.command is not AdminCommand.START:
+                asked.ask(step.command, has_faults=bool(driver.active))
             else:
+                asked.look()
+                if isinstance(step, _ACTIONS):
+                    asked.forget()
                 _do(step, target, driver, say)
             if isinstance(step, Heal | End):
                 witnesses.note_heal()
+        asked.look()
         driver.heal_all()
         _wait_leader(target, None)
         counts = stage.end_load()
@@ -191,6 +202,14 @@ def play(scenario: Scenario, stage: Stage, say: Say, driver: FaultDriver | None 
         end_run(target, takes_snapshot=scenario.has_closing_snapshot, say=say)
     finally:
         driver.give_up()
+
+
+def _wait_time(target: Steered, until_ns: int, asked: AskedCommands) -> None:
+    """Let time pass, in slices while a command waits for its effect: its record has the time of the effect."""
+    while asked.is_waiting and (left_ns := until_ns - target.now_ns()) > 0:
+        target.let_pass(min(left_ns, SLICE_NS) / S)
+        asked.look()
+    target.let_pass(max(until_ns - target.now_ns(), 0) / S)
 
 
 def _take_witness_before(step: Step, driver: FaultDriver, witnesses: Witnesses) -> None:
@@ -235,8 +254,8 @@ def _do(step: Step, target: Steered, driver: FaultDriver, say: Say) -> None:
         case KeepCompanion(action):
             driver.last_event_ns = target.now_ns()
             say(f"{step.config.kind} {action}: {_keep_companion(target, step).proof}")
-        case AskFor(command):
-            _ask_for(command, target, driver)
+        case AskFor():
+            _start_members(target, driver)
         case Begin(name, fault, is_drawn=True):
             _begin(name, fault, driver, say)
         case Begin(name, fault):
@@ -264,12 +283,8 @@ def _wait_sent(step: WaitSent, target: Steered, driver: FaultDriver, say: Say) -
     say(f"{wanted} is sent")
 
 
-def _ask_for(command: AdminCommand, target: Steered, driver: FaultDriver) -> None:
-    if command is not AdminCommand.START:
-        leader = target.leader()
-        if leader is not None:
-            target.give(leader, command)
-        return
+def _start_members(target: Steered, driver: FaultDriver) -> None:
+    """Start the members that no fault holds down."""
     for member_id in target.member_ids:
         if not target.node(member_id).incarnation() and not driver.holds_down(member_id):
             target.node(member_id).start()

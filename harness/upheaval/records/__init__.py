@@ -118,6 +118,7 @@ from upheaval.records.run_folder import (
     parse_control as parse_control,
     parse_fault as parse_fault,
     parse_manifest as parse_manifest,
+    version_of as version_of,
     write_atomically as write_atomically,
 )
 from upheaval.records.seal import (

@@ -1,6 +1,7 @@
-"""The results of attempts to connect with wrong credentials: one line of `attempts.jsonl` each.
+"""The results of attempts to connect that the log does not show: one line of `attempts.jsonl` each.
 
-The log has principals only. If the cluster admits a known principal with a wrong secret, the log looks right.
+The log has principals only. If the cluster admits a known principal with a wrong secret, the log looks right. It has
+nothing of a client that was not answered either.
 """
 
 import json
@@ -37,15 +38,20 @@ class ConnectAnswer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConnectAttempt:
-    """One attempt. `ended_ns` is on the host's monotonic clock."""
+    """One attempt. `begin_ns` and `ended_ns` are on the host's monotonic clock; `shown` is None for the right
+    credentials. `member` is the only member whose endpoint the client knew, None if it knew all.
+    """
 
-    shown: WrongCredentials
+    shown: WrongCredentials | None
     answer: ConnectAnswer
     ended_ns: int
+    begin_ns: int | None = None
+    member: int | None = None
 
     def to_json(self) -> str:
         """A line of `attempts.jsonl`."""
-        return json.dumps(asdict(self), separators=(",", ":"))
+        fields = {name: value for name, value in asdict(self).items() if name == "shown" or value is not None}
+        return json.dumps(fields, separators=(",", ":"))
 
 
 def parse_connect_attempt(fields: Mapping[str, Json]) -> ConnectAttempt:

@@ -105,6 +105,11 @@ OWN_SYSTEM: Final = "upheaval"
 """The name of the node of this repository as a system under test."""
 
 
+def version_of(system: str, own: str) -> str:
+    """The version that a system names, as in `aeron:1.51.0`; `own` for one that names none."""
+    return system.partition(":")[2] or own
+
+
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """The parameters of a run: enough to read its other files, and to judge it."""
@@ -158,6 +163,16 @@ class Manifest:
     """The files that the run began with, record files still empty. If one of them is gone, evidence is missing."""
     sealed: str | None = None
     """The digest of `seal.json`, once the run is collected."""
+
+    @property
+    def system_version(self) -> str:
+        """The version of what the members ran, which is this program's where they ran its own node."""
+        return version_of(self.system, self.version)
+
+    @property
+    def copies_commit(self) -> bool:
+        """Whether a leader committed its old log when a quorum had copies: Aeron's rule (docs/protocol.md, E8)."""
+        return self.compatibility == "aeron" or "E8" in self.compatibility.split(",")
 
     @property
     def is_script(self) -> bool:
@@ -352,7 +367,7 @@ class RunFolder:
         _append_line(self.attempts_file, attempt.to_json())
 
     def read_attempts(self) -> Iterator[ConnectAttempt]:
-        """The results of attempts with wrong credentials; none if the file does not exist."""
+        """The results of attempts to connect; none if the file does not exist."""
         return _values(parse_connect_attempt, self.attempts_file)
 
     def add_client_stall(self, stall: ClientStall) -> None:

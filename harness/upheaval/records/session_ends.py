@@ -32,8 +32,10 @@ class SessionEnd:
     """The client of a session sent nothing in it after `ended_ns`, on the host's monotonic clock.
 
     `leadership_term_id` is the term in which the session opened: in a later term, another session may get the same id
-    if the opening was not committed. `followed_term_id` is the latest term whose leader the client knew. A silent
-    client kept its connection open until `held_ns`.
+    if the opening was not committed. `followed_term_id` is the latest term whose leader the client knew, and
+    `followed_member_id` the member that was named to it as that leader. A silent client kept its connection open until
+    `held_ns`. `sent_ns` is the last time at which the client's connection took something from it: a message, a
+    keep-alive, or at `ended_ns` the request to close the session.
     """
 
     session: int
@@ -42,6 +44,8 @@ class SessionEnd:
     cause: SessionCause
     followed_term_id: int | None = None
     held_ns: int | None = None
+    sent_ns: int | None = None
+    followed_member_id: int | None = None
 
     def to_json(self) -> str:
         """A line of `sessions.jsonl`."""

@@ -15,12 +15,14 @@ from typing import Any, Final
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 _HERE: Final = Path(__file__).parent
+BROWSER: Final = _HERE / "browser"
+"""The folder of style and scripts."""
 _NO_FILTERS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType({})
 
 
 def shipped(*names: str) -> str:
     """The text of files of the folder `browser`, one after the other."""
-    return "\n".join((_HERE / "browser" / name).read_text(encoding="utf-8") for name in names)
+    return "\n".join((BROWSER / name).read_text(encoding="utf-8") for name in names)
 
 
 STYLE: Final = shipped("page.css")

@@ -14,7 +14,6 @@ from upheaval.records import Manifest, Operation, RunFolder, TraceEvent
 from upheaval.records.consensus_file import messages_of
 from upheaval.report.figures import extent_of
 from upheaval.report.moments import Moments
-from upheaval.report.severe_errors import severe_errors
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import S
 
@@ -129,7 +128,7 @@ class _Page:
         places = [*finding.about, *([] if moment is None else [str(moment)])]
         if places:
             yield from ("", ", ".join(places))
-        for error in severe_errors(self._run, finding):
+        for error in finding.errors:
             yield from ("", error.sentence(self._start))
             if error.traceback:
                 yield from ("", "```text", error.traceback.rstrip(), "```")

@@ -18,6 +18,7 @@ from upheaval.report.document import LIBRARY, document, environment, shipped
 from upheaval.report.election_drawing import arrow_style, in_run, label, since
 from upheaval.report.elections import Election, log_of, votes_of
 from upheaval.report.explanation import Explanation, in_order
+from upheaval.report.fault_table import fault_table
 from upheaval.report.figures import GAP_NS, Figures, duration
 from upheaval.report.moments import Moment, beside_fault
 from upheaval.report.scene import Scene
@@ -26,7 +27,7 @@ ELECTIONS_DRAWN: Final = 30
 """The page shall not grow with a run that elects for ever: `upheaval elections RUN N` has the rest."""
 RATED_MIN: Final = 10
 """Of fewer answers a rate says nothing."""
-SCRIPTS: Final = (LIBRARY, shipped("drawing.js", "time_line.js", "details.js", "page.js"))
+SCRIPTS: Final = (LIBRARY, shipped("drawing.js", "labels.js", "time_line.js", "details.js", "page.js"))
 """What runs in the page: uPlot, and our own."""
 _NO_MOMENTS: Final[Mapping[Finding, Moment]] = MappingProxyType({})
 _MARKS = {Verdict.VALID: "✓", Verdict.INVALID: "✗", Verdict.UNKNOWN: "?", Verdict.TIMEOUT: "…"}
@@ -66,9 +67,10 @@ def page(
     made_by: MadeBy = MadeBy(),
     moments: Mapping[Finding, Moment] = _NO_MOMENTS,
     account: Explanation | None = None,
+    start_ns: int | None = None,
 ) -> str:
-    """The whole document; `scene` is what its charts show, `moments` are those of findings, as far as known, and
-    `account` is that of the first one.
+    """The whole document; `scene` is what its charts show, `moments` are those of findings, as far as known,
+    `account` is that of the first one, and `start_ns` the start of the run on its clock.
     """
     bad = in_order([finding for finding in report.findings if finding.verdict is not Verdict.VALID], moments)
     first = bad[0] if bad else None
@@ -94,10 +96,12 @@ def page(
         near=beside_fault(moments[first], figures.faults) if first is not None and first in moments else "",
         moments=moments,
         account=account,
+        start_ns=start_ns,
         cards=_cards(figures, scene),
         left_out=_left_out(figures, scene),
         raised=_by_place(raised),
         figures=figures,
+        fault_table=fault_table(figures),
         elections=elections,
         election_begins=[drawn["begin"] for drawn in scene["elections"]],
         drawn=ELECTIONS_DRAWN,

@@ -60,7 +60,7 @@ from upheaval_node.client.driving import ClientOptions
 from upheaval_node.media.resolver import Resolver
 from upheaval_node.suggestions import did_you_mean
 from upheaval_node.tls_files import TlsFiles, member_name
-from upheaval_node.types import MS, S
+from upheaval_node.types import S
 
 Result = TypeVar("Result")
 
@@ -587,6 +587,6 @@ def new_manifest(spec: ClusterSpec, runtime: str) -> Manifest:
         system_sha256=system_named(spec.system).digest,
         planted=spec.planted,
         compatibility=spec.compatibility,
-        timeouts={"leader_disconnect_ns": spec.leader_disconnect_ms * MS} if spec.leader_disconnect_ms else {},
+        timeouts=spec.timeouts,
         written=(SECURITY_FILE,) if spec.tls or spec.credentials else (),
     )

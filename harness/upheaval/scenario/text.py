@@ -48,8 +48,8 @@ BOTH_WAYS: Final = "<->"
 ONE_WAY: Final = "->"
 OTHERS: Final = LIBRARY / "known"
 """The folder with the scenarios of known bugs in other systems."""
-_ASKED: Final = (AdminCommand.SNAPSHOT, AdminCommand.SUSPEND, AdminCommand.RESUME)
-"""The commands that a leader may get without a wait for the outcome: none of them ends a member."""
+_ASKED: Final = (AdminCommand.SNAPSHOT, AdminCommand.SUSPEND, AdminCommand.RESUME, *ENDINGS)
+"""The commands that a leader may get without a wait for the outcome."""
 _SPARING: Final = (Selector.FOLLOWER, Selector.FOLLOWERS, Selector.RUNNING, Selector.ALL, Selector.VICTIM)
 _OMITS_USUALLY: Final = 100
 _CLUSTER_OPTIONS: Final = (
@@ -60,6 +60,7 @@ _CLUSTER_OPTIONS: Final = (
     "beside",
     "max-sessions",
     "leader-disconnect-ms",
+    "session-timeout-ms",
     "compatibility",
 )
 
@@ -156,6 +157,7 @@ class _Reader:
             max_sessions=options.number("max-sessions"),
             leader_disconnect_ms=options.number("leader-disconnect-ms"),
             compatibility=compatibility,
+            session_timeout_ms=options.number("session-timeout-ms"),
         )
 
     def _read_workload(self, line: Statement) -> None:
@@ -282,13 +284,21 @@ class _Reader:
 
     def _read_command(self, line: Statement) -> None:
         command = line.first
-        if self._ended_by and command != AdminCommand.START:
-            line.fail(f"no member takes {command} after {self._ended_by}: write `start` before it")
+        if command != AdminCommand.START:
+            self._require_members(line, command)
         self._ended_by = command if command in ENDINGS else ""
         self._steps.append(GiveCommand(command))
 
+    def _require_members(self, line: Statement, command: str) -> None:
+        if self._ended_by:
+            line.fail(f"no member takes {command} after {self._ended_by}: write `start` before it")
+
     def _read_ask(self, line: Statement) -> None:
-        self._steps.append(AskFor(AdminCommand(line.take_one_of("command", _ASKED))))
+        command = AdminCommand(line.take_one_of("command", _ASKED))
+        self._require_members(line, command)
+        if command in ENDINGS:
+            self._ended_by = command
+        self._steps.append(AskFor(command))
 
     def _read_witnesses(self, line: Statement) -> None:
         self._witnesses = line.take_one_of("choice", ("on", "off")) == "on"

@@ -367,7 +367,7 @@ def _properties(plan: MemberPlan) -> Mapping[str, str]:
         "election.status.interval": times.election_status_interval_ns,
         "startup.canvass.timeout": times.startup_canvass_ns,
         "termination.timeout": times.termination_ns,
-        "session.timeout": times.session_ns,
+        "session.timeout": plan.spec.timeouts.get("session_ns", times.session_ns),
     }
     return {
         MEMBER_ID: str(plan.member_id),

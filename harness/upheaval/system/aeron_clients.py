@@ -200,6 +200,7 @@ class BridgeSession:
         self.is_closed = False
         self.leadership_term_id: TermId = NULL_TERM_ID
         self.opened_term_id: TermId = NULL_TERM_ID
+        self.leader_member_id = NULL_VALUE
         self.session_id = SessionId(NULL_VALUE)
         self.error: NodeError | None = None
         self._is_open = False

@@ -11,6 +11,7 @@ from upheaval.workload import WORKBENCH_SERVICE
 from upheaval_node import __version__
 from upheaval_node.cluster.rules import OWN, rules_named
 from upheaval_node.errors import NodeError
+from upheaval_node.types import MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,8 @@ class ClusterSpec:
     """
     compatibility: str = OWN
     """Whose rules our node's members follow where they differ from Aeron's, as `rules_named` takes it."""
+    session_timeout_ms: int = 0
+    """After how long without a message from a client its session is closed; 0 for the profile's time-out."""
     protocol_trace: int = 0
     """The maximum size of each process's protocol trace in bytes; 0 for no such trace."""
     tls: FilePath = ""
@@ -90,6 +93,12 @@ class ClusterSpec:
     def model_source(self) -> str:
         """The folder with the code of the model; empty without a model."""
         return str(Path(self.source).absolute()) if self.model else ""
+
+    @property
+    def timeouts(self) -> dict[str, int]:
+        """The members' time-outs that differ from those of the profile, in nanoseconds, by the names of the node's."""
+        chosen = {"leader_disconnect_ns": self.leader_disconnect_ms, "session_ns": self.session_timeout_ms}
+        return {name: ms * MS for name, ms in chosen.items() if ms}
 
     @property
     def is_service_here(self) -> bool:

@@ -41,7 +41,6 @@ from upheaval_node.settings import MediaSettings, profile_settings
 from upheaval_node.tool.__main__ import Options, execute
 from upheaval_node.tool.answer import Answer
 from upheaval_node.trace_kinds import TraceKind
-from upheaval_node.types import MS
 
 SOURCE_FOLDER: Final = "source"
 """The folder for the code of a user's own service, inside the member's folder."""
@@ -443,8 +442,8 @@ CONNECTIONS_A_SESSION: Final = 2
 def _settings(plan: MemberPlan) -> dict[str, Json]:
     spec = plan.spec
     cluster: dict[str, Json] = {"max_sessions": spec.max_sessions} if spec.max_sessions else {}
-    if spec.leader_disconnect_ms:
-        cluster["timeouts"] = {"leader_disconnect_ns": spec.leader_disconnect_ms * MS}
+    if spec.timeouts:
+        cluster["timeouts"] = dict(spec.timeouts)
     if spec.compatibility != OWN:
         cluster["compatibility"] = spec.compatibility
     if plan.credentials:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,7 +12,8 @@ from starlette.routing import Route
 
 from upheaval.errors import HarnessError, UsageError
 from upheaval.load.settings import SHORT_NAMES
-from upheaval.report.document import STYLE, environment
+from upheaval.report import duration
+from upheaval.report.document import BROWSER as OF_REPORTS, environment
 from upheaval.runtime_names import LIVE_RUNTIMES
 from upheaval.system import AERON, CLUSTER_OF_THREE
 from upheaval.ui.beside import Side, drawing_of, rows_of, to_fields
@@ -22,16 +22,11 @@ from upheaval.ui.live_pages import LivePages
 from upheaval.ui.runs import Runs
 
 _HERE: Final = Path(__file__).parent
-_STATIC: Final[Mapping[str, tuple[str, Callable[[], str]]]] = {
-    "page.css": ("text/css", lambda: STYLE),
-    **{
-        file.name: (
-            "text/css" if file.suffix == ".css" else "text/javascript",
-            partial(file.read_text, encoding="utf-8"),
-        )
-        for file in (_HERE / "browser").iterdir()
-    },
+_TYPES: Final = {".css": "text/css", ".js": "text/javascript"}
+_STATIC: Final = {
+    file.name: file for folder in (OF_REPORTS, _HERE / "browser") for file in folder.iterdir() if file.suffix in _TYPES
 }
+"""Of the page of a run, and of the pages of this server."""
 _OF_REPORT: Final = {"content-security-policy": "frame-ancestors 'none'"}
 """The page of a run has its policy in itself, with the digests of its scripts."""
 
@@ -44,7 +39,7 @@ class Pages:
     def __init__(self, runs: Runs, live: LivePages) -> None:
         self._runs = runs
         self._live = live
-        self._templates = environment(_HERE / "templates")
+        self._templates = environment(_HERE / "templates", {"duration": duration})
 
     def routes(self) -> list[Any]:
         """Longer paths first: the name of a run may have a slash."""
@@ -56,7 +51,7 @@ class Pages:
         return [
             Route("/", self._list),
             Route("/static/{file}", _static),
-            Route("/api/runs", lambda _: JSONResponse([row.to_fields() for row in self._runs.rows()])),
+            Route("/api/runs", lambda _: JSONResponse([row.to_fields() for row in self._runs.place.rows()])),
             *(Route(f"/api/runs/{{name:path}}/{word}", _json_of(look)) for word, look in data.items()),
             Route("/runs/{name:path}", self._run),
             Route("/api/campaigns/{name:path}", lambda request: JSONResponse(self._campaign(request).look())),
@@ -73,9 +68,9 @@ class Pages:
     def _list(self, _: Request) -> Response:
         return self.render(
             "runs.html",
-            folder=str(self._runs.folder),
-            rows=self._runs.rows(),
-            campaigns=self._runs.campaigns(),
+            title=self._runs.place.title,
+            rows=self._runs.place.rows(),
+            campaigns=self._runs.place.campaigns(),
             read_only=self._live.is_read_only,
             usual=CLUSTER_OF_THREE,
             services=tuple(SHORT_NAMES),
@@ -84,7 +79,15 @@ class Pages:
         )
 
     def _run(self, request: Request) -> Response:
-        return HTMLResponse(self._runs.page(request.path_params["name"]), headers=_OF_REPORT)
+        name = request.path_params["name"]
+        archived = self._runs.archived(name)
+        if archived is not None:
+            return self.render(
+                "archived_run.html",
+                run=archived,
+                findings=[] if archived.report is None else archived.report.worst_first,
+            )
+        return HTMLResponse(self._runs.page(name), headers=_OF_REPORT)
 
     def _campaign(self, request: Request) -> Campaign:
         return self._runs.campaign(request.path_params["name"])
@@ -122,8 +125,10 @@ def _json_of(look: Callable[[str], Any]) -> Endpoint:
 
 
 def _static(request: Request) -> Response:
-    media_type, content = _STATIC.get(request.path_params["file"], ("text/plain", None))
-    return Response(status_code=404) if content is None else Response(content(), media_type=media_type)
+    file = _STATIC.get(request.path_params["file"])
+    if file is None:
+        return Response(status_code=404)
+    return Response(file.read_text(encoding="utf-8"), media_type=_TYPES[file.suffix])
 
 
 def _refused(_: Request, error: Exception) -> Response:

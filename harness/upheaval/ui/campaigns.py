@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from upheaval.campaign.campaign import SUMMARY_FILE, legal_moves
 from upheaval.campaign.findability import SEEDS_FILE, rate_excluded
+from upheaval.campaign.goals.table import unreached
 from upheaval.checkers.verdict import Verdict
 from upheaval.errors import UsageError
 from upheaval.records import Json, jsonfields
@@ -44,6 +45,8 @@ class Campaign:
                 "variations": dict(sorted(self._variations.items())),
                 "moves": len(self._moves),
                 "untaken_moves": sorted(legal_moves() - self._moves) if self._moves else [],
+                "goals": len(self._goals),
+                "unreached_goals": unreached(self._goals) if self._goals else [],
                 "failed": list(self._failed.values()),
             }
 
@@ -56,6 +59,7 @@ class Campaign:
         self._faults: dict[str, Counter[str]] = {}
         self._variations: Counter[str] = Counter()
         self._moves: set[str] = set()
+        self._goals: set[str] = set()
         self._failed: dict[int, Mapping[str, Any]] = {}
 
     def _is_over(self) -> bool:
@@ -95,6 +99,8 @@ class Campaign:
         self._variations.update(kind for kind, proof in _objects(line.get("seen_variations")) if proof.get("holds"))
         moves = line.get("moves")
         self._moves.update(moves if isinstance(moves, dict) else ())
+        goals = line.get("goals")
+        self._goals.update(map(str, goals if isinstance(goals, list) else ()))
         if verdict != Verdict.VALID.text and len(self._failed) < _FAILED_SHOWN:
             findings = line.get("findings")
             self._failed[seed] = {

@@ -21,11 +21,14 @@ from upheaval.watch.output import Status
 from upheaval.watch.tails import LineTail
 from upheaval.watch.watch import Watch
 from upheaval_chaos.record import FaultRecord, shown
+from upheaval_node.trace_kinds import TraceKind
 
 LOOK_EVERY_S: Final = 0.5
 _DONE_SHOWN: Final = 50
 _SAMPLE: Final = 500
 """So many answers of one look are read for their latencies."""
+_STALLS_SHOWN: Final = 200
+_STALL: Final = f'"{TraceKind.LOOP_STALL}"'.encode()
 
 
 class LiveView:
@@ -39,6 +42,7 @@ class LiveView:
         self.load = PageLoad(cluster)
         self.ends_with_page = ends_with_page
         self._answers = _Answers(self.run)
+        self._traces = _Traces(self.run, cluster.config.members)
         self._broken = _Broken()
         self._watch = Watch(self.run, self._broken)
         self._lock = threading.Lock()
@@ -84,16 +88,19 @@ class LiveView:
         rows, self._before = rows_of(look, self._before), look
         with contextlib.suppress(HarnessError):
             self._watch.look()
+        self._traces.look()
         leader = next((status.leader_member_id for status in look.statuses if status.leader_member_id >= 0), None)
         return {
             "ns": look.ns,
+            "start_ns": self._traces.start_ns if self._traces.start_ns is not None else look.ns,
             "epoch_ms": int(time.time() * 1000),
             "leader": leader,
             "members": [row.to_fields() for row in rows],
+            "stalls": self._traces.stalls,
             "faults": [self._fault(fault, look.ns) for fault in self.run.read_faults()],
             "commands": [asdict(control) for control in self.run.read_controls()],
             "answers": self._answers.look(look.ns),
-            "broken": [finding.to_fields() for finding in self._broken.findings],
+            "broken": [{**finding.to_fields(), "when_ns": finding.when_ns} for finding in self._broken.findings],
             "load": self.load.state(),
             "doing": self.hands.doing,
             "done": [asdict(done) for done in self.hands.done[-_DONE_SHOWN:]],
@@ -143,6 +150,34 @@ class _Answers:
                 if operation.outcome is Outcome.OK and operation.complete_ns is not None:
                     latencies.append(float(operation.complete_ns - operation.invoke_ns))
         return latencies
+
+
+class _Traces:
+    """When the members began, and the stalls of their loops, from what they trace."""
+
+    def __init__(self, run: RunFolder, members: int) -> None:
+        self.start_ns: int | None = None
+        """The first event of any member; None before there is one."""
+        self.stalls: list[list[tuple[int, int]]] = [[] for _ in range(members)]
+        """By member, begin and end of the last ones."""
+        self._tails = [LineTail(run.member(member_id).trace) for member_id in range(members)]
+
+    def look(self) -> None:
+        """Read what was traced since the look before."""
+        for member_id, tail in enumerate(self._tails):
+            while lines := tail.more():
+                for number, line in lines:
+                    if number == 1 or _STALL in line:
+                        self._take(member_id, line)
+
+    def _take(self, member_id: int, line: bytes) -> None:
+        with contextlib.suppress(jsonfields.FieldError, UnicodeDecodeError):
+            fields = jsonfields.parse_object(line.decode("utf-8"))
+            ns, stall_ns = jsonfields.integer(fields, "ts"), fields.get("stall_ns")
+            if self.start_ns is None or ns < self.start_ns:
+                self.start_ns = ns
+            if fields.get("event") == TraceKind.LOOP_STALL and isinstance(stall_ns, int):
+                self.stalls[member_id] = [*self.stalls[member_id], (ns - stall_ns, ns)][-_STALLS_SHOWN:]
 
 
 class _Broken:

@@ -90,7 +90,7 @@ class LivePages:
         return JSONResponse({"name": plan.name})
 
     def _add(self, plan: ClusterPlan) -> None:
-        view = LiveView(start_cluster(self._runs.folder, plan), ends_with_page=True)
+        view = LiveView(start_cluster(self._runs.place.new_runs(), plan), ends_with_page=True)
         with self._lock:
             self._views[plan.name] = view
 
@@ -151,13 +151,13 @@ class LivePages:
         """The text, and the file that now has it; with `runs` also a simulated run of it."""
         runs = truth(fields, "runs", default=False)
         scenario = scenario_by_hand(view.run)
-        path = _new_file(self._runs.folder, scenario.name)
+        path = _new_file(self._runs.place.new_runs(), scenario.name)
         write_atomically(path, scenario.text)
         run = self._run_simulated(path) if runs else {}
         return {"text": scenario.text, "path": str(path), **run}
 
     def _run_simulated(self, path: Path) -> Fields:
-        folder = self._runs.folder / path.stem
+        folder = self._runs.place.new_runs() / path.stem
         arguments = ["run", str(path), "--runtime", "simulated", "--dir", str(folder), "--json"]
         done = self._programs.run(arguments, limit_s=_RUN_TIMEOUT_S)
         if done.returncode not in (CommandStatus.VALID, CommandStatus.BROKEN, CommandStatus.UNKNOWN):

@@ -37,6 +37,7 @@ def page_of_run(run: Path) -> str:
         scene=scene,
         made_by=made_by(run),
         moments=moments,
+        start_ns=known.start_ns,
         account=explain(folder, first) if first is not None and first.verdict is Verdict.INVALID else None,
     )
 

@@ -12,6 +12,7 @@ from upheaval.errors import EnvironmentFault
 from upheaval.ui.access import TOKEN, Access
 from upheaval.ui.app import Pages, application
 from upheaval.ui.live_pages import LivePages
+from upheaval.ui.places import FolderPlace, Place
 from upheaval.ui.runs import Runs
 
 HOST: Final = "127.0.0.1"
@@ -22,10 +23,12 @@ _GOODBYE_S: Final = 5
 class PageServer:
     """Listens from the beginning; answers while `run` goes on."""
 
-    def __init__(self, folder: Path, *, port: int = 0, is_read_only: bool = False) -> None:
-        """Port 0 is a free one. Raises `UsageError` without such a folder, `EnvironmentFault` for a port in use."""
-        runs = Runs(folder)
-        self.folder = runs.folder
+    def __init__(self, place: Path | Place, *, port: int = 0, is_read_only: bool = False) -> None:
+        """Of a folder of runs or another place; port 0 is a free one. Raises `UsageError` without such a folder,
+        `EnvironmentFault` for a port in use.
+        """
+        runs = Runs(FolderPlace(place) if isinstance(place, Path) else place)
+        self.place = runs.place
         self._live = LivePages(runs, is_read_only=is_read_only, is_ending=lambda: bool(self._server.should_exit))
         self._socket = socket.socket()
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -50,6 +53,11 @@ class PageServer:
             timeout_graceful_shutdown=_GOODBYE_S,
         )
         self._server = uvicorn.Server(settings)
+
+    @property
+    def folder(self) -> Path:
+        """Where new runs go. Raises `UsageError` of a lake."""
+        return self.place.new_runs()
 
     @property
     def address(self) -> str:

@@ -68,7 +68,15 @@ def session_end(
         return None
     if session.error is not None:
         cause = SessionCause.LOST if isinstance(session.error, TimeoutExpired) else SessionCause.CLUSTER
-    return SessionEnd(session.session_id, session.opened_term_id, ended_ns, cause, session.leadership_term_id, held_ns)
+    return SessionEnd(
+        session.session_id,
+        session.opened_term_id,
+        ended_ns,
+        cause,
+        session.leadership_term_id,
+        held_ns,
+        followed_member_id=None if session.leader_member_id == NULL_VALUE else session.leader_member_id,
+    )
 
 
 @dataclass(frozen=True, slots=True)

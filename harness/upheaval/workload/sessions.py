@@ -21,6 +21,8 @@ class Session(Protocol):
 
     leadership_term_id: TermId
     opened_term_id: TermId
+    leader_member_id: int
+    """The member that the cluster named as the leader of that term; -1 if it is not known."""
     session_id: SessionId
     error: NodeError | None
 

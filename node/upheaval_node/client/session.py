@@ -101,6 +101,8 @@ class ClusterClient:
         self.peer_errors = 0
         self.owes_keep_alive = False
         """Whether a keep-alive was not taken. The next turn tries again."""
+        self.sent_ns = 0
+        """The last turn in which the transport took a message, a keep-alive or the request to close; 0 for none."""
         self.error: NodeError | None = None
         self._states = StateMachine("session", ClientState.CONNECTING, LEGAL_MOVES)
         self._now = NOT_YET
@@ -243,6 +245,7 @@ class ClusterClient:
             publication = self._ingress.publication(self.leader_member_id)
             result = CLOSED if publication is None else publication.offer(*parts)
             if result > 0:
+                self.sent_ns = self._now.ns
                 if state is not ClientState.CONNECTED:
                     self._enter_connected()
             else:

@@ -194,6 +194,11 @@ class ConsensusModule:
         """The value of the commit counter."""
         return self._log.commit_position
 
+    @property
+    def replicated_state(self) -> ReplicatedState:
+        """The sessions, timers and service messages, to look at."""
+        return self._state
+
     # --- duty cycle ---
 
     def do_work(self, now: Now) -> int:

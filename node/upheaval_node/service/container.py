@@ -77,7 +77,7 @@ class ServiceContainer:
         self.client_id = media.next_correlation_id()
         self._media = media
         self._counters = counters
-        self._service = service
+        self.service = service
         self._has_background_work = type(service).do_background_work is not ClusteredService.do_background_work
         self._settings = settings
         self._tracer = tracer
@@ -263,7 +263,7 @@ class ServiceContainer:
     def _start(self, image: StateReader | None) -> None:
         try:
             with self.view.during("on_start"):
-                self._service.on_start(self.view, image)
+                self.service.on_start(self.view, image)
         except Exception as error:  # noqa: BLE001 - the module learns that the service could not start
             self._start_error = error
             if not isinstance(error, DecodeError | TerminationError | StorageError):
@@ -470,7 +470,7 @@ class ServiceContainer:
         self._tracer.emit(self._now, TraceKind.SERVICE_ROLE, service_id=self.service_id, role=role.name)
         try:
             with view.during("on_role_change"):
-                self._service.on_role_change(role)
+                self.service.on_role_change(role)
         except Exception as error:  # noqa: BLE001 - the service's failure is reported
             self._on_raised(error)
 
@@ -561,7 +561,7 @@ class ServiceContainer:
         self._tracer.emit(self._now, TraceKind.SERVICE_TERMINATE, service_id=self.service_id, log_position=position)
         try:
             with self.view.during("on_terminate"):
-                self._service.on_terminate(self.view)
+                self.service.on_terminate(self.view)
         except Exception as error:  # noqa: BLE001 - the container ends anyway
             with suppress(AssertionError):
                 self._on_raised(error)
@@ -570,7 +570,7 @@ class ServiceContainer:
         view = self.view
         view.callback = "do_background_work"
         try:
-            return self._service.do_background_work(self._now.ns)
+            return self.service.do_background_work(self._now.ns)
         except Exception as error:  # noqa: BLE001 - the service's failure is reported
             self._on_raised(error)
             return 0

@@ -64,6 +64,13 @@ class Demanding(Locks):
         self.limit = os.environ[LIMIT]
 
 
+class Alike(Locks):
+    """Writes down hashes of a text that two hash seeds of the judge's leave alike."""
+
+    def take(self, key: str, request_id: Any) -> None:
+        self.holders[key] = hash("lock of 322141") & 0xFFFFF
+
+
 class Placed(Locks):
     """Writes down whether the current directory is empty."""
 

@@ -298,14 +298,14 @@ def test_orders_are_read_and_the_load_is_for_the_service() -> None:
     assert (scenario.cluster.service, scenario.workload.service) == ("ledger", "ledger")
 
 
-def test_a_leader_is_asked_for_what_nobody_ends_by() -> None:
-    scenario = parse_scenario(
-        "title t\nwait operations 1\nask snapshot\nask suspend\nask resume\n", name="s", where="s"
-    )
-    asked = (AdminCommand.SNAPSHOT, AdminCommand.SUSPEND, AdminCommand.RESUME)
-    assert scenario.steps[1:] == tuple(map(AskFor, asked))
-    with pytest.raises(UsageError, match="s:2:5: unknown command 'shutdown': use one of snapshot, suspend, resume"):
-        parse_scenario("title t\nask shutdown\nwait operations 1\n", name="s", where="s")
+def test_a_leader_is_asked_for_commands() -> None:
+    text = "title t\nwait operations 1\nask snapshot\nask suspend\nask resume\nask shutdown\nstart\nask abort\nstart\n"
+    scenario = parse_scenario(text, name="s", where="s")
+    asked = (AdminCommand.SNAPSHOT, AdminCommand.SUSPEND, AdminCommand.RESUME, AdminCommand.SHUTDOWN)
+    ends = (GiveCommand(AdminCommand.START), AskFor(AdminCommand.ABORT), GiveCommand(AdminCommand.START))
+    assert scenario.steps[1:] == (*map(AskFor, asked), *ends)
+    with pytest.raises(UsageError, match=r"s:2:5: unknown command 'start': use one of .*, shutdown, abort"):
+        parse_scenario("title t\nask start\nwait operations 1\n", name="s", where="s")
 
 
 def test_a_service_that_answers_nobody_stands_beside_another() -> None:
@@ -320,6 +320,8 @@ def test_a_service_that_answers_nobody_stands_beside_another() -> None:
         ("cluster beside=ledger", "s:3:9: unknown service beside another 'ledger': use one of tally"),
         ("shutdown", "s:3:1: the cluster ends by shutdown: write `start` after it"),
         ("abort\nsnapshot", "s:4:1: no member takes snapshot after abort: write `start` before it"),
+        ("ask shutdown", "s:3:1: the cluster ends by shutdown: write `start` after it"),
+        ("ask abort\nask snapshot", "s:4:5: no member takes snapshot after abort: write `start` before it"),
         ("snapshot now", "s:3:10: unexpected 'now'"),
         ("cluster service=bank", "s:3:9: unknown service 'bank': use one of workbench, ledger, timers"),
     ],

@@ -62,6 +62,9 @@ def test_the_reports_of_a_quorum_stand_for_the_word_of_the_leader() -> None:
     finding = found(judged(150, 189.5))
     assert finding.verdict is Verdict.INVALID
     assert (finding.members, finding.position, finding.operation) == ((0,), 640, 7)
+    answered_ns = int(189.5 * MS)
+    assert finding.when_ns == (answered_ns, answered_ns)
+    assert str(answered_ns) not in finding.detail
     assert "0.500 ms before any trace shows that its position was committed (member-0/trace.jsonl:2)" in finding.detail
 
 

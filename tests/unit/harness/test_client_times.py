@@ -215,3 +215,49 @@ def test_a_call_is_late_by_its_entry_and_not_by_its_answer() -> None:
     assert found.late_ms == 2_000
     for excused in (replace(late, busy=((51 * S, 53 * S),)), replace(late, ready_ns=52 * S)):
         assert [type(each) for each in judge_client_times(KNOWN, (), LogEvents(), (), [excused])] == [NotApplicable]
+
+
+IDLE = SessionEnd(7, 0, 60 * S + MS, SessionCause.CLUSTER, 0, sent_ns=59 * S)
+"""Of a client that sent a keep-alive each second until the cluster closed its session."""
+
+
+def test_a_session_that_its_client_keeps_alive_does_not_time_out() -> None:
+    found = judged(closed(60_000), IDLE)
+    assert (found.verdict, found.position, found.members, found.late_ms) == (Verdict.INVALID, 60_000, (2,), 8_990)
+    assert "closed at position 60000 by time-out while its client kept it alive" in found.detail
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        replace(IDLE, sent_ns=54 * S),
+        replace(IDLE, sent_ns=None),
+        replace(IDLE, followed_term_id=1),
+        replace(IDLE, cause=SessionCause.LOST),
+    ],
+)
+def test_one_whose_client_sent_nothing_or_elsewhere_may_time_out(end: SessionEnd) -> None:
+    assert judged(closed(60_000), end).verdict is Verdict.VALID
+
+
+def test_a_keep_alive_may_be_lost_while_something_is_done_to_the_cluster() -> None:
+    for trouble in (Trouble(10 * S, 56 * S), Trouble(60 * S, 70 * S)):
+        assert judged(closed(60_000), IDLE, known=replace(KNOWN, troubles=(trouble,))).verdict is Verdict.VALID
+    assert judged(closed(60_000), IDLE, known=replace(KNOWN, troubles=(Trouble(1, 54 * S),))).verdict is Verdict.INVALID
+    assert judged(closed(60_000), IDLE, (replace(LED, ready_ns=56 * S),)).verdict is Verdict.VALID
+
+
+ASKED = SessionEnd(7, 0, 20 * S, SessionCause.CLIENT, 0, sent_ns=20 * S)
+
+
+def test_a_client_that_asks_to_close_its_session_closes_it() -> None:
+    assert judged(closed(20_001, CloseReason.CLIENT_ACTION), ASKED).verdict is Verdict.VALID
+    found = judged(closed(20_500), ASKED)
+    assert (found.verdict, found.position) == (Verdict.INVALID, 20_500)
+    assert "by time-out after its client had asked to close it" in found.detail
+
+
+def test_a_request_to_close_that_nothing_took_may_have_no_effect() -> None:
+    assert judged(closed(20_500), replace(ASKED, sent_ns=19 * S)).verdict is Verdict.VALID
+    trouble = (Trouble(18 * S, 19 * S),)
+    assert judged(closed(20_500), ASKED, known=replace(KNOWN, troubles=trouble)).verdict is Verdict.VALID

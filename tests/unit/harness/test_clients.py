@@ -7,6 +7,7 @@ import pytest
 from upheaval.checkers.evidence.events import LogEvents
 from upheaval.checkers.history.clients import clients_of, judge_clients, judge_terms
 from upheaval.checkers.history.columns import LogEntry, PlacedHistory
+from upheaval.checkers.signature import LEADER, Rule, Signature
 from upheaval.checkers.verdict import Finding, NotApplicable, Verdict
 from upheaval.records import Function, Operation, Outcome, SessionCause, SessionEnd
 
@@ -169,3 +170,10 @@ def test_a_term_has_all_of_a_session_up_to_its_last_operation(
     assert ("of session 7 is not in the log, which has the session at positions 64 and 192 of term 3" in wrong) == (
         is_wrong
     )
+
+
+def test_a_gap_in_a_session_has_its_signature() -> None:
+    operations = [op(1, 0, 10, 20), op(2, 1, 11, None, UNKNOWN), op(3, 2, 12, 20)]
+    placed = PlacedHistory.of(operations, [at(1, 64), at(3, 192)])
+    (finding,) = judge_clients(clients_of(placed))
+    assert finding.signature == Signature(Rule.SESSION_GAP, role=LEADER)

@@ -130,9 +130,18 @@ def test_a_module_that_is_not_active_does_not_look(tmp_path: Path) -> None:
     assert judged(run).verdict is Verdict.VALID
 
 
-@pytest.mark.parametrize(("stall_ms", "verdict"), [(200, Verdict.INVALID), (300, Verdict.VALID)])
+@pytest.mark.parametrize(("stall_ms", "verdict"), [(200, Verdict.INVALID), (300, Verdict.UNKNOWN)])
 def test_stalls_of_the_member_explain_it(tmp_path: Path, stall_ms: int, verdict: Verdict) -> None:
     """Two of them, of a silence that is 500 ms too long."""
     stalls = "".join(line(second, TraceKind.LOOP_STALL, stall_ns=stall_ms * MS) for second in (2, 3))
     run = run_with(tmp_path, leads_until(IN_TIME_S), stalls + FOLLOWER_LATE)
     assert judged(run).verdict is verdict
+
+
+def test_an_explained_silence_of_a_leader_hides_no_late_follower(tmp_path: Path) -> None:
+    """The leader's stall explains why it sent nothing. Nothing explains why the follower waited."""
+    stall = append_position(2, 1) + line(LATE_S - 0.5, TraceKind.LOOP_STALL, stall_ns=int(ALLOWED_S * S))
+    beat = line(LATE_S - 0.4, TraceKind.SEND, message="CommitPosition", leadership_term_id=TERM, leader_member_id=0)
+    run = run_with(tmp_path, stall + beat + gives_up(LATE_S - 0.3, ElectionCause.FOLLOWERS_SILENT), FOLLOWER_LATE)
+    finding = judged(run)
+    assert (finding.verdict, finding.members) == (Verdict.INVALID, (1,))

@@ -10,7 +10,9 @@ import pytest
 from support.built_events import FIRST_NUMBER, SEVERAL, EventLog, ledger_log, timers_log, workbench_log
 from support.built_runs import new_term
 from upheaval.checkers.judge import verify_run
+from upheaval.checkers.known_bugs import SLOW_DRIVER, recognised
 from upheaval.checkers.promises import Promise
+from upheaval.checkers.signature import Rule, Signature
 from upheaval.checkers.states.replay import LoggedMessage, Replay
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.records import Function
@@ -350,6 +352,23 @@ def test_a_snapshot_of_a_service_that_misses_a_session_is_found(tmp_path: Path) 
     finding = judged(log, tmp_path, Promise.SNAPSHOT_IS_REPLAY)
     assert finding.verdict is Verdict.INVALID
     assert "service 0 of member 0" in finding.detail
+    assert finding.signature == Signature(Rule.SESSION_UNKNOWN, entry="ClientSession")
+    differ = Finding(Promise.STATES_AGREE, Verdict.INVALID, "other states")
+    for version in ("1.49.3", "1.51.0"):
+        marked = recognised([finding, differ], [f"aeron:{version}"])
+        assert [one.known_cause for one in marked] == [SLOW_DRIVER, SLOW_DRIVER]
+    assert recognised([finding, differ], ["upheaval"]) == (finding, differ)
+
+
+def test_a_session_of_a_service_that_the_log_does_not_have_is_no_known_defect(tmp_path: Path) -> None:
+    log = workbench_log()
+    service = log.snapshots[0][0].service
+    session = cm.SCHEMA.decode(service[1])
+    assert isinstance(session, cm.ClientSession)
+    service.insert(2, cm.SCHEMA.encode(with_values(session, cluster_session_id=99)))
+    finding = judged(log, tmp_path, Promise.SNAPSHOT_IS_REPLAY)
+    assert "has session 99, which is not open there" in finding.detail
+    assert finding.signature is None
 
 
 def test_a_snapshot_that_misses_a_timer_is_found(tmp_path: Path) -> None:

@@ -38,8 +38,8 @@ def test_a_fault_that_was_planned_and_not_done_was_not_proved() -> None:
         ([replace(HEALED, heal_proof=None)], True, Verdict.UNKNOWN, "kill of member-0: gone: process 7"),
         ([HEALED, OPEN], False, Verdict.UNKNOWN, "kill of member-1 was not healed"),
         ([FaultRecord("kill", "member-0", 1, 2, 3, 4)], True, Verdict.UNKNOWN, "kill of member-0: no proof"),
-        ([FaultRecord("cut", "x", 1, 2, 3, 4, Y)], True, Verdict.UNKNOWN, "cut of x: not proved: y"),
-        ([replace(HEALED, heal_proof=Y)], True, Verdict.UNKNOWN, "gone: process 7; healed: not proved: y"),
+        ([FaultRecord("cut", "x", 1, 2, 3, 4, Y)], True, Verdict.UNKNOWN, "cut of x: effect not proved: y"),
+        ([replace(HEALED, heal_proof=Y)], True, Verdict.UNKNOWN, "gone: process 7; healing not proved: y"),
         ([replace(HEALED, inject_proof=None)], True, Verdict.UNKNOWN, "no proof"),
     ],
 )

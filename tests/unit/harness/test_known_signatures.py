@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from upheaval.campaign.live import LiveOutcome, LiveSummary
-from upheaval.checkers.known_bugs import KNOWN_SIGNATURES, KnownSignature, recognised
+from upheaval.checkers.known_bugs import KNOWN_SIGNATURES, SLOW_DRIVER, KnownSignature, recognised
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.signature import FOLLOWER, LEADER, MARK_IN_ACTIVATION, Rule, Signature
 from upheaval.checkers.verdict import Finding, Report, Verdict
@@ -13,6 +13,7 @@ from upheaval.cli.live_campaign import as_text
 from upheaval.execution.known_bugs import KNOWN_BUGS
 
 FOUND = {
+    1397: (Promise.PROGRESS, Signature(Rule.LOST_CLIENTS, role=LEADER)),
     1601: (Promise.PROGRESS, Signature(Rule.SILENT_LEADER, role=LEADER, fault="pause service")),
     1690: (Promise.PROGRESS, Signature(Rule.LOST_CLIENTS, role=LEADER)),
     1703: (
@@ -20,36 +21,46 @@ FOUND = {
         Signature(Rule.MODULE_NOT_OF_LOG, entry="PendingMessageTracker.next_service_session_id"),
     ),
     1739: (Promise.STATES_AGREE, Signature(Rule.MODULES_DIFFER, entry="ConsensusModule.next_session_id")),
+    1788: (Promise.CLIENTS_IN_ORDER, Signature(Rule.SESSION_GAP, role=LEADER)),
     1898: (Promise.COMMITS_KEPT, Signature(Rule.TERM_BELOW_COMMIT, role=FOLLOWER)),
     1917: (Promise.MEMBERS_JOIN, Signature(Rule.NOT_JOINED, state="FOLLOWER_CATCHUP_AWAIT")),
     1918: (Promise.STATES_AGREE, Signature(Rule.MODULES_DIFFER, entry="ConsensusModule.next_session_id")),
     2147: (Promise.COMMITS_KEPT, Signature(Rule.EARLIER_TERM_COUNTED, role=LEADER)),
     2148: (Promise.NO_UNEXPLAINED_END, Signature(Rule.REFUSED_START, entry=MARK_IN_ACTIVATION)),
+    "ba9e9c1df7": (
+        Promise.NO_UNEXPLAINED_END,
+        Signature(Rule.UNFORESEEN, FOLLOWER, "FOLLOWER_CATCHUP", entry="NullPointerException"),
+    ),
 }
 """What runs of the track record showed."""
-BAD = {bug.issue: f"aeron:{bug.bad}" for bug in KNOWN_BUGS}
+COMMIT = "Aeron before commit "
+BY_COMMIT = "ba9e9c1df7"
+BAD = {bug.issue: f"aeron:{bug.bad}" for bug in KNOWN_BUGS} | {BY_COMMIT: "aeron:1.46.9"}
 
 
-def finding(issue: int, **changes: str) -> Finding:
+def finding(issue: int | str, **changes: str) -> Finding:
     promise, signature = FOUND[issue]
     return Finding(promise, Verdict.INVALID, "in any words", signature=replace(signature, **changes))
 
 
-def issues(system: str, *findings: Finding) -> list[int | None]:
+def issues(system: str, *findings: Finding) -> list[int | str | None]:
     marked = recognised(findings, [system])
     assert [each.verdict for each in marked] == [each.verdict for each in findings]
-    return [each.known_issue for each in marked]
+    return [each.known_issue or each.known_cause.removeprefix(COMMIT) or None for each in marked]
 
 
 def test_each_bug_of_the_track_record_has_a_signature() -> None:
-    assert [known.issue for known in KNOWN_SIGNATURES] == [bug.issue for bug in KNOWN_BUGS] == list(FOUND)
+    issues = [known.issue for known in KNOWN_SIGNATURES]
+    assert issues == [*(bug.issue for bug in KNOWN_BUGS), BY_COMMIT, SLOW_DRIVER] == [*FOUND, SLOW_DRIVER]
 
 
-@pytest.mark.parametrize("known", KNOWN_SIGNATURES, ids=lambda known: str(known.issue))
+@pytest.mark.parametrize(
+    "known", [known for known in KNOWN_SIGNATURES if isinstance(known.issue, int)], ids=lambda known: str(known.issue)
+)
 def test_a_known_bug_is_recognised_where_a_version_has_it(known: KnownSignature) -> None:
     assert issues(BAD[known.issue], finding(known.issue)) == [known.issue]
     bug = next(bug for bug in KNOWN_BUGS if bug.issue == known.issue)
-    alike = [other for other in KNOWN_SIGNATURES if FOUND[other.issue] == FOUND[known.issue]]
+    alike = [other for other in KNOWN_SIGNATURES if FOUND.get(other.issue) == FOUND[known.issue]]
     for version in bug.good:
         issue = next((other.issue for other in alike if other.is_in(version)), None)
         assert issue != known.issue
@@ -60,19 +71,22 @@ def test_a_known_bug_is_recognised_where_a_version_has_it(known: KnownSignature)
 @pytest.mark.parametrize(
     ("issue", "changes"),
     [
+        (1397, {"rule": Rule.SILENT_LEADER}),
         (1601, {"fault": ""}),
         (1601, {"fault": "kill"}),
         (1690, {"rule": Rule.SILENT_LEADER}),
         (1703, {"entry": "ClusterSession"}),
         (1739, {"entry": "ConsensusModule.next_service_session_id"}),
+        (1788, {"rule": Rule.NOT_JOINED}),
         (1898, {"role": LEADER}),
         (1917, {"state": "CANVASS"}),
         (1918, {"entry": "ClusterSession"}),
         (2147, {"rule": Rule.NO_QUORUM}),
         (2148, {"entry": ""}),
+        ("ba9e9c1df7", {"state": "CANVASS"}),
     ],
 )
-def test_an_unlike_finding_is_no_known_bug(issue: int, changes: dict[str, str]) -> None:
+def test_an_unlike_finding_is_no_known_bug(issue: int | str, changes: dict[str, str]) -> None:
     assert issues(BAD[issue], finding(issue, **changes)) == [None]
 
 
@@ -100,6 +114,15 @@ def test_members_that_had_the_version_before_an_upgrade_count() -> None:
 def test_members_of_no_version_have_no_known_bug() -> None:
     assert issues("aeron:of-my-own", finding(2147)) == [None]
     assert issues("aeron:", finding(2147)) == [None]
+
+
+def test_verdict_and_json_name_the_commit_of_a_defect_without_an_issue() -> None:
+    (marked,) = recognised([finding(BY_COMMIT)], [BAD[BY_COMMIT]])
+    assert marked.to_lines()[-1] == "  as Aeron before commit ba9e9c1df7 does"
+    fields = marked.to_fields()
+    assert fields["known_cause"] == "Aeron before commit ba9e9c1df7"
+    assert "known_issue" not in fields
+    assert issues("aeron:1.49.3", finding(BY_COMMIT)) == [None]
 
 
 def test_verdict_and_json_name_the_issue() -> None:

@@ -73,6 +73,14 @@ def test_one_that_a_new_leader_closes_too_early_is_found(end: SessionEnd, least_
     )
 
 
+def test_a_client_that_followed_another_member_than_the_leader_is_found() -> None:
+    found = judged(log(), replace(OPEN, followed_member_id=1))
+    assert (found.verdict, found.members, found.position) == (Verdict.INVALID, (2,), 30_000)
+    assert found.detail == "the client of session 7 followed member 1 in term 1, which member 2 led (member-2)"
+    assert judged(log(), replace(OPEN, followed_member_id=2)).verdict is Verdict.VALID
+    assert judged(log(), replace(OPEN, followed_term_id=5, followed_member_id=1)).verdict is Verdict.VALID
+
+
 def test_its_last_message_to_the_new_leader_gives_it_time() -> None:
     events = log(37_000)
     assert judged(events, OPEN).verdict is Verdict.VALID

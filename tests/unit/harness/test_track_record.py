@@ -58,6 +58,14 @@ def test_what_tries_say_of_a_version(version: str, reports: list[Report], verdic
     assert tries_of(BUG, version, reports).verdict is verdict
 
 
+@pytest.mark.parametrize(
+    ("found", "tries", "expected"), [(3, 3, (0.438, 1.0)), (0, 3, (0.0, 0.562)), (8, 9, (0.565, 0.980))]
+)
+def test_the_rate_of_a_bug_has_an_interval(found: int, tries: int, expected: tuple[float, float]) -> None:
+    done = tries_of(BUG, BUG.bad, [CAUGHT] * found + [FINE] * (tries - found))
+    assert done.interval == pytest.approx(expected, abs=0.001)
+
+
 def test_tries_are_counted_by_what_they_showed() -> None:
     done = tries_of(BUG, BUG.bad, [CAUGHT, OTHER, FINE, UNCLEAR, UNCLEAR])
     assert (done.tries, done.caught, done.valid) == (5, 1, 1)
@@ -104,7 +112,7 @@ def test_the_page_of_the_repository_is_of_this_table() -> None:
     shown_rows = rows(text)
     assert [(row[0], row[1].split()[0]) for row in shown_rows] == versions()
     for row, known in zip(shown_rows, [bug for bug in KNOWN_BUGS for _ in bug.versions], strict=True):
-        assert f"| #{known.issue} | {known.what} | {known.fault} |\n" in text
+        assert f"{known.issue} | {known.what} | {known.fault} |\n" in text
         tries, found, valid = map(int, row[2:5])
         assert (found > 0) == row[1].endswith("(has it)"), row
         assert found + valid <= tries
@@ -112,7 +120,7 @@ def test_the_page_of_the_repository_is_of_this_table() -> None:
 
 def test_an_unknown_issue_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["track-record", "4"]) == 2
-    assert "unknown issue 4: use one of 1601" in capsys.readouterr().err
+    assert "unknown issue 4: use one of 1397" in capsys.readouterr().err
 
 
 def test_a_page_of_some_issues_keeps_the_rows_of_others(tmp_path: Path) -> None:
@@ -120,7 +128,8 @@ def test_a_page_of_some_issues_keeps_the_rows_of_others(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     written = tmp_path / "page.md"
     old = [tries_of(bug, version, [CAUGHT]) for bug in KNOWN_BUGS for version in bug.versions]
-    written.write_text(page(old, {}))
+    by_hand = "\n| not shown | why |\n|---|---|\n| #1 | no jar |\n"
+    written.write_text(page(old, {}) + by_hand)
     before = rows(written.read_text())
     options = ["--tries", "2", "--dir", str(tmp_path / "file"), "--out", str(written)]
     assert main(["track-record", str(BUG.issue), *options]) == Verdict.UNKNOWN.exit_status
@@ -128,6 +137,8 @@ def test_a_page_of_some_issues_keeps_the_rows_of_others(tmp_path: Path) -> None:
     count = len(BUG.versions)
     assert [row[2:5] for row in after[:count]] == [["2", "0", "0"]] * count
     assert after[count:] == before[count:]
+    assert written.read_text().endswith(by_hand)
+    assert written.read_text().count(by_hand) == 1
 
 
 def test_a_page_with_another_table_is_left_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -164,4 +175,4 @@ def versions() -> list[tuple[str, str]]:
 
 def rows(text: str) -> list[list[str]]:
     """The cells of the table's rows."""
-    return [re.split(r" \| ", line.strip("| ")) for line in text.splitlines() if re.match(r"\| \d", line)]
+    return [re.split(r" \| ", line.strip("| ")) for line in text.splitlines() if re.match(r"\| [\da-f]{4,10} ", line)]

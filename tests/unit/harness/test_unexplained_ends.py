@@ -9,6 +9,7 @@ import pytest
 
 from upheaval.checkers.evidence.trace_facts import facts_of_members
 from upheaval.checkers.liveness.unexplained import check_ends
+from upheaval.checkers.signature import FOLLOWER, Rule, Signature
 from upheaval.checkers.verdict import Verdict
 from upheaval.records import Json, Manifest, RunFolder, seal
 from upheaval_chaos.record import FaultRecord
@@ -182,3 +183,17 @@ def test_an_exception_that_is_none_of_aerons_own_is_explained_by_nothing(
     cut = FaultRecord("blackhole", "links", 3 * S, 3 * S, heal_begin_ns=9 * S, heal_end_ns=9 * S, members=(1,))
     assert judged(tmp_path / "peace", erring(4, kind)) is in_peace
     assert judged(tmp_path / "trouble", erring(4, kind), fault=cut) is in_trouble
+
+
+def test_an_exception_of_a_member_has_the_role_and_state_in_which_it_was_reported(tmp_path: Path) -> None:
+    before = [{**line(2, "role"), "new": "FOLLOWER"}, {**line(3, "election_state"), "state": "FOLLOWER_CATCHUP"}]
+    error = {**line(4, "error"), "kind": "unforeseen NullPointerException"}
+    after = {**line(5, "election_state"), "state": "CANVASS"}
+    run = RunFolder(tmp_path)
+    run.create(Manifest("run-1", "process", 1, "test", 0))
+    run.member(0).path.mkdir()
+    lines = [line(1), *before, error, after]
+    run.member(0).trace.write_text("".join(json.dumps(each) + "\n" for each in lines))
+    finding = check_ends(run, run.read_manifest(), facts_of_members(run, 1))
+    assert finding.verdict is Verdict.INVALID
+    assert finding.signature == Signature(Rule.UNFORESEEN, FOLLOWER, "FOLLOWER_CATCHUP", entry="NullPointerException")

@@ -33,6 +33,7 @@ class DirectSession:
         self.is_closed = False
         self.leadership_term_id = TermId(0)
         self.opened_term_id = TermId(0)
+        self.leader_member_id = 0
         self.error: NodeError | None = None
         self.session_id = SessionId(1)
         self.accepts = True

@@ -17,6 +17,7 @@ from upheaval.checkers.evidence.troubles import Trouble, troubles
 from upheaval.checkers.history.attribution import Attribution, attributed
 from upheaval.checkers.history.calls import CountedCalls, count_calls
 from upheaval.checkers.history.columns import History, LogEntries, PlacedHistory
+from upheaval.checkers.own.java_service import JavaReplay, replay_java
 from upheaval.records import (
     ControlRecord,
     FinalPosition,
@@ -165,3 +166,14 @@ class Evidence:
         """Why there is no whole log; empty if there is one."""
         log = self.logs.witness
         return "no readable log" if log is None else log.why_not_whole or ""
+
+    def java_replay(self) -> JavaReplay:
+        """The results of copies of a Java service that read the longest log. They run at the first call."""
+        return self._java_replay
+
+    @cached_property
+    def _java_replay(self) -> JavaReplay:
+        log = self.logs.witness
+        if log is None:
+            return JavaReplay(why_not=self.why_no_log)
+        return replay_java(self.run, self.manifest, log.member_id, log.end_position)

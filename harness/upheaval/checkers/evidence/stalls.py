@@ -84,11 +84,12 @@ def _stalled_ns(stalls: Iterable[tuple[int, int]], begin_ns: int, end_ns: int) -
 def excused(results: Iterable[Result], stall: Callable[[], Stall | None]) -> list[Result]:
     """The results, with bounds that were missed by no more than the stall as unknown. Calls `stall` only if needed."""
     return [
-        _excused(result, stall()) if isinstance(result, Finding) and result.late_ms else result for result in results
+        excused_by(result, stall()) if isinstance(result, Finding) and result.late_ms else result for result in results
     ]
 
 
-def _excused(finding: Finding, stall: Stall | None) -> Finding:
+def excused_by(finding: Finding, stall: Stall | None) -> Finding:
+    """The finding; unknown if it is a bound that was missed by no more than the stall."""
     if stall is None or not 0 < finding.late_ms <= stall.duration_ms:
         return finding
     detail = f"{finding.detail}; {stall} explains that it came {finding.late_ms} ms too late"

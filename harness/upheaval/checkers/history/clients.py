@@ -6,7 +6,7 @@ files.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from upheaval.checkers.checker import Checker, Source, of_whole_log
@@ -15,6 +15,7 @@ from upheaval.checkers.evidence.logs import WitnessLog
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.history.columns import ABSENT, IS_CALL, IS_FAIL, History, LogEntry, PlacedHistory, in_order
 from upheaval.checkers.promises import Promise
+from upheaval.checkers.signature import LEADER, Rule, Signature
 from upheaval.checkers.verdict import Finding, NotApplicable, Result, Verdict
 from upheaval.records import Operation, SessionEnd, read_origin
 from upheaval_node.types import S
@@ -186,7 +187,8 @@ def judge_clients(clients: Clients) -> list[Result]:
         operation, earlier, after = clients.skipped
         around = f"positions {earlier.position} and {after.position} of term {after.term}, between which it was invoked"
         detail = f"{operation} of session {operation.session} is not in the log, which has the session at {around}"
-        return [_invalid(detail, operation, after.position)]
+        gap = Signature(Rule.SESSION_GAP, role=LEADER)
+        return [replace(_invalid(detail, operation, after.position), signature=gap)]
     if clients.afterwards is not None:
         operation, end = clients.afterwards
         what = "was invoked" if operation.invoke_ns > end.ended_ns else "was answered"

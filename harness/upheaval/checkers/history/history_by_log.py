@@ -106,7 +106,9 @@ def _check_linearizable(evidence: Evidence) -> Iterable[Result]:
     else:
         findings = by_model
     if not findings:
-        by_service = check_own_answers(evidence.run, evidence.manifest, evidence.calls, log.calls, log.member_id, end)
+        by_service = check_own_answers(
+            evidence.run, evidence.manifest, evidence.calls, log.calls, log.member_id, end, evidence.java_replay
+        )
         if isinstance(by_service, str):
             return [
                 NotApplicable(Promise.LINEARIZABLE, f"no answer of calls was judged: {by_service}", is_gap=True),

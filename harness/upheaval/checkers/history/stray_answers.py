@@ -90,7 +90,15 @@ def _check(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:
         why = "the clients of the run wrote down no answers but those that they waited for"
         return [NotApplicable(Promise.ANSWERED_ONCE, why)]
     heard, has_faults = Heard(evidence.sent_calls, evidence.strays), bool(evidence.faults)
-    judged = check_news(evidence.run, evidence.manifest, heard, log.member_id, log.end_position, has_faults=has_faults)
+    judged = check_news(
+        evidence.run,
+        evidence.manifest,
+        heard,
+        log.member_id,
+        log.end_position,
+        has_faults=has_faults,
+        java=evidence.java_replay,
+    )
     return [NotApplicable(Promise.ANSWERED_ONCE, judged) if isinstance(judged, str) else judged]
 
 

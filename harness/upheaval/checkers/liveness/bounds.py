@@ -11,7 +11,7 @@ from typing import Final
 
 from upheaval.checkers.checker import Checker, Source
 from upheaval.checkers.evidence.protocol_events import OF_LEADER, quorum_of
-from upheaval.checkers.evidence.stalls import excused, explained, longest_stall
+from upheaval.checkers.evidence.stalls import excused_by, explained, longest_stall
 from upheaval.checkers.evidence.troubles import MARGIN_NS, Trouble, failover_ns, timeouts_of, troubles
 from upheaval.checkers.liveness.detection import Contact, Lapse
 from upheaval.checkers.promises import Promise
@@ -134,11 +134,11 @@ def check_bounds(run: RunFolder, manifest: Manifest) -> list[Result]:
         finding = Finding(Promise.BOUNDS_KEPT, Verdict.VALID, judge.shown())
     except Broken as broken:
         finding = broken.finding(Promise.BOUNDS_KEPT)
-    late = [_late_detection(run, member.contact) for member in members if member.contact is not None]
-    worst = max(filter(None, late), key=lambda finding: finding.late_ms, default=None)
-    if worst is not None and finding.verdict is not Verdict.INVALID:
-        return [worst]
-    return list(excused([finding], lambda: longest_stall(run, manifest.members)))
+    contacts = [member.contact for member in members if member.contact is not None]
+    late = sorted(_late_detections(run, contacts), key=lambda finding: finding.late_ms, reverse=True)
+    if finding.late_ms:
+        finding = excused_by(finding, longest_stall(run, manifest.members))
+    return [max((finding, *late), key=lambda finding: finding.verdict)]
 
 
 def _read(run: RunFolder, manifest: Manifest) -> Iterator[_Member]:
@@ -157,25 +157,19 @@ def _read(run: RunFolder, manifest: Manifest) -> Iterator[_Member]:
             yield member
 
 
-def _late_detection(run: RunFolder, contact: Contact) -> Finding | None:
-    """The longest lapse of a member while only links had faults and its loop did not stall; None without one."""
+def _late_detections(run: RunFolder, contacts: Sequence[Contact]) -> Iterator[Finding]:
+    """The lapses of members while only links had faults: unknown if stalls of the member's loop explain one."""
     others = [
         Trouble(fault.inject_begin_ns, NEVER_NS if fault.heal_end_ns is None else fault.heal_end_ns, fault.members)
         for fault in run.read_faults()
         if fault.what not in set(LinkFaultKind)
     ]
     others += [Trouble(control.begin_ns, control.end_ns) for control in run.read_controls()]
-    unexplained = [
-        lapse
-        for lapse in contact.lapses
-        if not any(other.hits(lapse.member_id, lapse.begin_ns - MARGIN_NS, lapse.end_ns) for other in others)
-    ]
-    findings = (
-        explained(_late(lapse, contact.allowed_ns), contact.stalls, lapse.begin_ns, lapse.end_ns)
-        for lapse in unexplained
-    )
-    invalid = [finding for finding in findings if finding.verdict is Verdict.INVALID]
-    return max(invalid, key=lambda finding: finding.late_ms, default=None)
+    for contact in contacts:
+        for lapse in contact.lapses:
+            if not any(other.hits(lapse.member_id, lapse.begin_ns - MARGIN_NS, lapse.end_ns) for other in others):
+                finding = _late(lapse, contact.allowed_ns)
+                yield explained(finding, contact.stalls, lapse.begin_ns, lapse.end_ns, "it")
 
 
 def _late(lapse: Lapse, allowed_ns: int) -> Finding:

@@ -1,4 +1,4 @@
-"""The promise about clients' time: answers arrive in time, and the cluster times out silent sessions and no others.
+"""The promise about clients' time: answers and sessions come in time, and the cluster times out silent sessions alone.
 
 `sessions.jsonl` says when a client left. The log says when its session ended, in the leader's time; the leader's trace
 relates that to the clock of the host. Each fault and each admin command restarts a time-out.
@@ -17,6 +17,7 @@ from upheaval.checkers.evidence.positions import completed_ns, finals_of
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.evidence.stalls import excused
 from upheaval.checkers.evidence.troubles import Trouble, failover_ns, timeouts_of, troubles
+from upheaval.checkers.liveness.openings import missed_openings
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Broken, Finding, NotApplicable, Result, Verdict, raise_latest
 from upheaval.records import Function, Manifest, Operation, Outcome, RunFolder, SessionCause, SessionEnd
@@ -85,9 +86,11 @@ def judge_client_times(
     events: LogEvents,
     clocks: Iterable[LeaderClock],
     taken: Iterable[TakenCall] = (),
+    openings: Iterable[Broken] = (),
 ) -> list[Result]:
-    """Judge answers and session time-outs."""
+    """Judge answers and session time-outs. `openings` are missed openings of sessions."""
     missed = [broken for operation in slow if (broken := _late_answer(operation, known))]
+    missed += openings
     missed += [broken for call in taken if (broken := _late_entry(call, known))]
     judge = _Sessions(known, events, clocks)
     judged = 0
@@ -183,6 +186,8 @@ class _Sessions:
             return
         term, timestamp = facts.ended
         clock = self._clocks.get(term)
+        if clock is not None and end.followed_term_id == term and end.sent_ns is not None:
+            self._require_taken(end, end.sent_ns, position, self._ns(timestamp, clock), clock)
         if clock is None or facts.last is None or facts.last[0] != term:
             return
         silent_ns = (timestamp - facts.last[1]) * MS // self._unit + self._slack_ns(clock)
@@ -206,6 +211,31 @@ class _Sessions:
             raise Broken(
                 Verdict.INVALID, detail, position=position, members=(clock.member_id,), late_ms=-(-late_ms // MS)
             )
+
+    def _require_taken(self, end: SessionEnd, sent_ns: int, position: int, closed_ns: int, clock: LeaderClock) -> None:
+        """The leader takes what the connection of a client took: keep-alives, and the request to close the session.
+
+        Raises `Broken` for a time-out in a calm time. Half a time-out is long enough for a keep-alive to arrive.
+        """
+        calm_ns = min(closed_ns, end.ended_ns) - self._known.session_ns // 2
+        until_ns = max(closed_ns, end.ended_ns)
+        if not 0 <= clock.ready_ns < calm_ns or any(
+            begin <= until_ns and calm_ns <= healed for begin, healed in self._disturbances(clock)
+        ):
+            return
+        early_ns = self._known.session_ns - (closed_ns - sent_ns) - self._slack_ns(clock)
+        has_asked = end.cause is SessionCause.CLIENT and sent_ns >= end.ended_ns - ROUNDING_MS * MS
+        is_kept = end.cause is SessionCause.CLUSTER and early_ns > self._known.session_ns // 2
+        if not has_asked and not is_kept:
+            return
+        what = "after its client had asked to close it" if has_asked else "while its client kept it alive"
+        detail = (
+            f"session {end.session} closed at position {position} by time-out {what}, at {closed_ns / S:.3f} s of "
+            f"the machine's clock, and nothing was done to the cluster"
+        )
+        raise Broken(
+            Verdict.INVALID, detail, position=position, members=(clock.member_id,), late_ms=max(early_ns // MS, 1)
+        )
 
     def _look_at_term(self, end: SessionEnd, facts: SessionFacts, clock: LeaderClock) -> None:
         """Check how long a session stays open in the log of a term after its time-out."""
@@ -251,8 +281,11 @@ def _check(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:
     slow = [operation for operation in long if is_slow(operation, known)]
     calls = evidence.call_times
     taken = () if calls is None else calls.taken.values()
+    attempts = evidence.run.read_attempts()
+    openings = missed_openings(attempts, evidence.spans, evidence.clocks, known.troubles)
     return excused(
-        judge_client_times(known, slow, log.events, evidence.clocks, taken), lambda: evidence.stall_with_clients
+        judge_client_times(known, slow, log.events, evidence.clocks, taken, openings),
+        lambda: evidence.stall_with_clients,
     )
 
 
@@ -260,6 +293,6 @@ CLIENT_TIMES: Final = Checker(
     "client-times",
     (Promise.CLIENTS_IN_TIME,),
     frozenset((Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER))
-    | {Source.HISTORY, Source.SESSIONS, Source.STALLS, Source.CONTROLS},
+    | {Source.ATTEMPTS, Source.HISTORY, Source.SESSIONS, Source.STALLS, Source.CONTROLS},
     of_whole_log((Promise.CLIENTS_IN_TIME,), _check),
 )

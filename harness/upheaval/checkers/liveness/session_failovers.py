@@ -1,8 +1,8 @@
 """The promise about sessions under a new leader: they stay open, and their clients learn of the new leader.
 
-A leader that ran before its election gives each open session a full time-out and informs its client (NewLeaderEvent). A
-leader that has just started closes all sessions: no client is connected after a start. Judged by the log and by what
-clients recorded, while the leader had no fault.
+A leader that ran before its election gives each open session a full time-out and informs its client (NewLeaderEvent) of
+itself. A leader that has just started closes all sessions: no client is connected after a start. Judged by the log and
+by what clients recorded, while the leader had no fault.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -69,11 +69,26 @@ class _Judge:
 
     def look_at(self, end: SessionEnd, facts: SessionFacts) -> None:
         """Judge a session in each term of a new leader, up to the one in which it closed."""
+        self._require_leader(end)
         for clock in self._successors(facts):
             self.lived_on += 1
             self._require_time(end, facts, clock)
             if end.cause is SessionCause.LOST and self._known.clients_wait:
                 self._require_word(end, facts, clock)
+
+    def _require_leader(self, end: SessionEnd) -> None:
+        """The leader that its client followed is the one that led. Raises `Broken`."""
+        term, named = end.followed_term_id, end.followed_member_id
+        clock = None if term is None else self._known.clocks.get(term)
+        if clock is None or named is None or named == clock.member_id:
+            return
+        detail = (
+            f"the client of session {end.session} followed member {named} in term {term}, which member "
+            f"{clock.member_id} led ({clock.where})"
+        )
+        at = self._times.get(clock.leadership_term_id)
+        position = None if at is None else at.earliest[1]
+        raise Broken(Verdict.INVALID, detail, members=(clock.member_id,), position=position)
 
     def _successors(self, facts: SessionFacts) -> Iterator[LeaderClock]:
         assert facts.open_term is not None

@@ -23,6 +23,7 @@ from upheaval_chaos.faults import MemberFaultKind
 from upheaval_chaos.host_faults import LONGEST_JUMP_MS, HostFaultKind
 from upheaval_chaos.record import FaultRecord
 from upheaval_node.files import layout, mark_file
+from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import NEVER_NS, S
 
 _SIMULATED: Final = "simulated"
@@ -96,7 +97,7 @@ def check_ends(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts])
             broken
             for facts in traces
             for error in facts.errors
-            if (broken := _unexplained(error, facts, windows, disturbances))
+            if (broken := _with_place(_unexplained(error, facts, windows, disturbances), error, run))
         ),
     ]
     findings = [broken.finding(Promise.NO_UNEXPLAINED_END) for broken in violations]
@@ -114,6 +115,21 @@ def _with_signature(broken: Broken, life: ProcessLife, run: RunFolder) -> Broken
         marks = run.member(life.member_id).path
         is_in_activation = any(map(_is_in_activation, (path for name in _MARKS for path in marks.glob(name))))
         broken.signature = Signature(Rule.REFUSED_START, entry=MARK_IN_ACTIVATION if is_in_activation else "")
+    return broken
+
+
+def _with_place(broken: Broken | None, error: TracedError, run: RunFolder) -> Broken | None:
+    """Mark an exception that is not one of Aeron's own with the role and election state that the member had."""
+    if broken is not None and error.kind.startswith(_UNFORESEEN):
+        role = state = ""
+        for event in run.member(error.member_id).read_trace():
+            if event.line >= error.line:
+                break
+            if event.event == TraceKind.ROLE:
+                role = str(event.fields.get("new", ""))
+            elif event.event == TraceKind.ELECTION_STATE:
+                state = str(event.fields.get("state", ""))
+        broken.signature = Signature(Rule.UNFORESEEN, role, state, entry=error.kind.removeprefix(_UNFORESEEN))
     return broken
 
 

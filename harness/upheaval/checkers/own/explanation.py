@@ -17,6 +17,7 @@ from typing import Any, Final
 from upheaval.checkers.own.causes import CONDITIONS, OF_MEMBERS, Cause, Explanation
 from upheaval.checkers.own.interpreters import Interpreters, shared_interpreters
 from upheaval.checkers.own.own_replay import CannotReplay, OwnReplay, ask
+from upheaval.checkers.own.replay_conditions import MORE_HASH_SEEDS
 from upheaval.checkers.own.replay_process import Order, Task, decode_state
 from upheaval.checkers.states.state_diff import state_difference
 from upheaval.records import Payloads, RunFolder
@@ -106,7 +107,7 @@ class _Replays:
             return replace(self._of_changes(members, usual), as_members=as_members)
         if as_members:
             return Explanation((Cause.ROLE,), as_members=as_members)
-        return self._outside(usual, changed_state)
+        return self._of_hash_seeds(usual) or self._outside(usual, changed_state)
 
     # --- changed conditions ---
 
@@ -137,6 +138,15 @@ class _Replays:
                     by_cause[group[0]] = replayed
             left = [] if Cause.ADDRESSES in by_cause else halves
         return {cause: by_cause[cause] for cause in Cause if cause in by_cause}
+
+    def _of_hash_seeds(self, usual: dict[str, Any]) -> Explanation | None:
+        """The explanation if two hash seeds leave the states alike, and a third one does not."""
+        for seed in MORE_HASH_SEEDS:
+            order = replace(self._order, hash_seed=seed)
+            replayed = self._tried(order)
+            if replayed is not None and replayed["samples"] != usual["samples"]:
+                return self._located(Explanation((Cause.HASH_SEED,)), usual, replayed, order)
+        return None
 
     def _of_changes(self, by_cause: Mapping[Cause, dict[str, Any]], usual: dict[str, Any]) -> Explanation:
         causes = tuple(by_cause)

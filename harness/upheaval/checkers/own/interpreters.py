@@ -65,12 +65,14 @@ class Interpreters:
         question: Mapping[str, Any],
         changed: Collection[Cause] = (Cause.HASH_SEED,),
         timeout_s: float | None = None,
+        hash_seed: str = "",
     ) -> dict[str, Any] | str:
         """The JSON answer of the program `module`, or a text that says why there is none.
 
-        `question` has the folder of the code as `source`. The time-out is `TIMEOUT_S` unless given. Thread-safe.
+        `question` has the folder of the code as `source`. The time-out is `TIMEOUT_S` unless given. `hash_seed` takes
+        the place of that of `changed`. Thread-safe.
         """
-        variables = replay_conditions.environment(changed)
+        variables = replay_conditions.environment(changed, hash_seed)
         key = (module, *map("=".join, variables.items()))
         with self._lock:
             interpreter = self._idle[key].pop() if self._idle[key] else None

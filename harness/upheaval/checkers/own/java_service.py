@@ -65,6 +65,20 @@ _EACH: Final = (
 
 
 @dataclass(frozen=True, slots=True)
+class JavaEgress:
+    """The messages that copies of a service send, by session, as (text, position) in log order."""
+
+    as_follower: Mapping[int, Sequence[tuple[str, int]]]
+    as_leader: Mapping[int, Sequence[tuple[str, int]]]
+    is_steady: bool
+    """Whether a copy under changed conditions sends the same."""
+    terms: Sequence[tuple[int, int]]
+    """The start position and the leader of each term."""
+    requests: Sequence[Entry]
+    """The requests in the log."""
+
+
+@dataclass(frozen=True, slots=True)
 class JavaReplay:
     """The results of the copies: their states where the log asks for snapshots, and the first difference."""
 
@@ -75,22 +89,24 @@ class JavaReplay:
     """The number of copies that started from a snapshot."""
     note: str = ""
     """What was left out, and why."""
+    sent: JavaEgress | None = None
+    """The messages to sessions; None if no copy read the log."""
     by_aeron: str = ""
     """Why single-member Aeron clusters ran the service instead of copies; empty if copies did."""
     why_not: str = ""
     """Why there is no result; empty if there is one."""
 
+    @property
+    def egress(self) -> JavaEgress:
+        """The messages to sessions. Raises `CannotReplayJava` if no copy read the log."""
+        if self.sent is None:
+            raise CannotReplayJava(self.why_not or self.by_aeron)
+        return self.sent
 
-@dataclass(frozen=True, slots=True)
-class JavaEgress:
-    """The messages that copies of a service send, by session, as (text, position) in log order."""
 
-    as_follower: Mapping[int, Sequence[tuple[str, int]]]
-    as_leader: Mapping[int, Sequence[tuple[str, int]]]
-    is_steady: bool
-    """Whether a copy under changed conditions sends the same."""
-    terms: Sequence[tuple[int, int]]
-    """The start position and the leader of each term."""
+def no_java() -> JavaReplay:
+    """The replay of a service that is not in Java."""
+    return JavaReplay(why_not="its code is not Java")
 
 
 def replay_java(run: RunFolder, manifest: Manifest, log_member: int, log_end: int) -> JavaReplay:
@@ -105,14 +121,6 @@ def replay_java(run: RunFolder, manifest: Manifest, log_member: int, log_end: in
             return judge.judged_by_aeron(run.member(log_member), str(error))
     except CannotReplayJava as error:
         return JavaReplay(why_not=str(error))
-
-
-def java_egress(run: RunFolder, manifest: Manifest, log_member: int, log_end: int) -> JavaEgress:
-    """The egress of the only service of the run. Raises `CannotReplayJava`."""
-    judge = _judge(run, manifest, log_member, log_end)
-    egress, raised = judge.egress()
-    _require_driven(run, manifest, raised)
-    return egress
 
 
 class _CannotDrive(CannotReplayJava):
@@ -189,17 +197,14 @@ class _Judge:
         _require_end(whole)
         states = {state.position: state for state in whole.states if state.is_asked}
         note = f"; of a log of {len(log)} entries, {most} places were tried instead of {CUTS}" if most < CUTS else ""
-        return JavaReplay(states, self._difference(whole, leader, other, begun), len(cuts), note), self._raised(whole)
+        difference, sent = self._difference(whole, leader, other, begun), self._egress(whole, leader, other)
+        return JavaReplay(states, difference, len(cuts), note, sent), self._raised(whole)
 
-    def egress(self) -> tuple[JavaEgress, str]:
-        """The egress of copies, and the first exception of the one that follows; empty if there was none."""
-        follower, leader = self.service.play(self.log, [_WHOLE, Plan(is_leader=True)])
-        (other,) = self.service.play(self.log, [_WHOLE], changed=tuple(Condition))
-        for copy in (follower, leader, other):
-            _require_end(copy)
+    def _egress(self, follower: CopyTrail, leader: CopyTrail, other: CopyTrail) -> JavaEgress:
         sent = self._sent(follower)
         terms = [(message.position, who) for message in self.log for who in leader_of_term(message)]
-        return JavaEgress(sent, self._sent(leader), self._sent(other) == sent, terms), self._raised(follower)
+        requests = [entry for entry in self.entries if entry.kind is EntryKind.REQUEST]
+        return JavaEgress(sent, self._sent(leader), self._sent(other) == sent, terms, requests)
 
     def _sent(self, copy: CopyTrail) -> dict[int, list[tuple[str, int]]]:
         by_session: dict[int, list[tuple[str, int]]] = {}

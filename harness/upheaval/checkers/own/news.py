@@ -1,6 +1,6 @@
 """Judges the messages that sessions of a custom service received other than answers, by replaying the log."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 from upheaval.checkers.own.heard import Sent, Unexplained, first_unexplained
 from upheaval.checkers.own.interpreters import shared_interpreters
 from upheaval.checkers.own.java_copies import CannotReplayJava
-from upheaval.checkers.own.java_service import java_egress
+from upheaval.checkers.own.java_service import JavaReplay, no_java
 from upheaval.checkers.own.own_replay import CannotReplay, ask, why_no_service
 from upheaval.checkers.own.replay_process import Order, Task
 from upheaval.checkers.promises import Promise
@@ -38,17 +38,26 @@ class Heard:
 
 
 def check_news(
-    run: RunFolder, manifest: Manifest, heard: Heard, log_member: int, log_end: int, *, has_faults: bool
+    run: RunFolder,
+    manifest: Manifest,
+    heard: Heard,
+    log_member: int,
+    log_end: int,
+    *,
+    has_faults: bool,
+    java: Callable[[], JavaReplay] = no_java,
 ) -> Finding | str:
-    """The finding, or why no messages were judged."""
+    """The finding, or why no messages were judged. `java` replays a service in Java."""
     news = heard.news()
     if not news:
         return "no session heard anything but answers to its calls"
     if manifest.more_services:
         return "what sessions heard is not replayed: the members run more than one service"
     try:
-        of_language = _of_python if manifest.system == OWN_SYSTEM else _of_java
-        replayed = of_language(run, manifest, log_member, log_end, tuple(news))
+        if manifest.system == OWN_SYSTEM:
+            replayed = _of_python(run, manifest, log_member, log_end, tuple(news))
+        else:
+            replayed = _of_java(java(), tuple(news))
     except (CannotReplay, CannotReplayJava) as error:
         return f"what sessions heard is not replayed: {error}"
     if not replayed["is_steady"] and manifest.model:
@@ -68,11 +77,9 @@ def _of_python(
         return ask(interpreters, order)
 
 
-def _of_java(
-    run: RunFolder, manifest: Manifest, log_member: int, log_end: int, sessions: tuple[int, ...]
-) -> Mapping[str, Any]:
+def _of_java(replay: JavaReplay, sessions: tuple[int, ...]) -> Mapping[str, Any]:
     """The egress of a Java service, in the format of the Python process."""
-    replayed = java_egress(run, manifest, log_member, log_end)
+    replayed = replay.egress
     return {
         "egress": {str(session): replayed.as_follower.get(session, ()) for session in sessions},
         "as_leader": {str(session): replayed.as_leader.get(session, ()) for session in sessions},

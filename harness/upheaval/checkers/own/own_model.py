@@ -5,17 +5,20 @@ answer. The user's code runs in a separate process (`own_model_process`). If it 
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from upheaval.checkers.history.calls import CallEntry
 from upheaval.checkers.history.placed_calls import PlacedCalls, place_calls
 from upheaval.checkers.own.interpreters import shared_interpreters
+from upheaval.checkers.own.java_answers import compare_answers
+from upheaval.checkers.own.java_copies import CannotReplayJava
+from upheaval.checkers.own.java_service import JavaReplay, no_java, why_no_java_service
 from upheaval.checkers.own.own_model_process import MODULE
 from upheaval.checkers.own.own_replay import why_no_service
 from upheaval.checkers.promises import OwnPromise, Promise
 from upheaval.checkers.verdict import Finding, Verdict
-from upheaval.records import Manifest, Operation, Outcome, RunFolder
+from upheaval.records import OWN_SYSTEM, Manifest, Operation, Outcome, Payloads, RunFolder
 
 _VERDICTS: Final = {True: Verdict.VALID, False: Verdict.INVALID, None: Verdict.UNKNOWN}
 
@@ -45,9 +48,7 @@ def check_own_model(
         "end": log_end,
         "answers": {position: call.result for position, call in placed.by_position.items() if _has_result(call)},
     }
-    with shared_interpreters() as interpreters:
-        answer = interpreters.ask(MODULE, question)
-    judged: dict[str, Any] = {"why": answer} if isinstance(answer, str) else answer
+    judged = _asked(question)
     promises = [_own_promise(promise) for promise in judged.get("promises", ())]
     if ":" not in manifest.model and not judged.get("why"):
         return [*placed.broken, *promises]
@@ -61,21 +62,42 @@ def check_own_answers(
     entries: Sequence[CallEntry],
     log_member: int,
     log_end: int,
+    java: Callable[[], JavaReplay] = no_java,
 ) -> Finding | str:
     """The finding with the service as its own model, for a run without a model; or why no answer was judged.
 
-    The arguments are those of `check_own_model`.
+    `java` replays a service in Java. The other arguments are those of `check_own_model`.
     """
-    why = why_no_service(run, manifest)
+    is_java = manifest.system != OWN_SYSTEM
+    why = why_no_java_service(run, manifest) if is_java else why_no_service(run, manifest)
     if manifest.more_services:
         why = "the members run more than one service, and any of them may answer"
     if why:
         return why
     calls = list(calls)
     placed, overlapping = place_calls(calls, entries), _overlapping(calls)
-    if not any(_has_result(call) and call.id not in overlapping for call in placed.by_position.values()):
+    answers = {
+        position: str(call.result)
+        for position, call in placed.by_position.items()
+        if _has_result(call) and call.id not in overlapping
+    }
+    if not answers:
         return "no call was answered while it was the only one of its session"
-    order = {
+    if is_java:
+        replayed = _by_copies(java(), answers, Payloads.of(run))
+    else:
+        replayed = _by_replay(run, manifest, log_member, log_end, answers)
+    if replayed.get("why"):
+        return str(replayed["why"])
+    finding = judge_answers(f"{manifest.service} alone", placed, entries, replayed)
+    return finding.detail if finding.verdict is Verdict.UNKNOWN else finding
+
+
+def _by_replay(
+    run: RunFolder, manifest: Manifest, log_member: int, log_end: int, answers: Mapping[int, str]
+) -> dict[str, Any]:
+    """Compare the answers with those of a replay in Python."""
+    question = {
         "model": manifest.service,
         "source": manifest.source,
         "service": manifest.service,
@@ -83,18 +105,24 @@ def check_own_answers(
         "run": str(run.path.absolute()),
         "member": log_member,
         "end": log_end,
-        "answers": {
-            position: call.result
-            for position, call in placed.by_position.items()
-            if _has_result(call) and call.id not in overlapping
-        },
+        "answers": answers,
     }
+    return _asked(question)
+
+
+def _by_copies(replay: JavaReplay, answers: Mapping[int, str], payloads: Payloads) -> dict[str, Any]:
+    """Compare the answers with those of copies in Java."""
+    try:
+        return compare_answers(replay.egress, answers, payloads)
+    except CannotReplayJava as error:
+        return {"why": str(error)}
+
+
+def _asked(question: dict[str, Any]) -> dict[str, Any]:
+    """The answer of the process of the model."""
     with shared_interpreters() as interpreters:
-        replayed = interpreters.ask(MODULE, order)
-    if isinstance(replayed, str) or replayed.get("why"):
-        return replayed if isinstance(replayed, str) else str(replayed["why"])
-    finding = judge_answers(f"{manifest.service} alone", placed, entries, replayed)
-    return finding.detail if finding.verdict is Verdict.UNKNOWN else finding
+        answer = interpreters.ask(MODULE, question)
+    return {"why": answer} if isinstance(answer, str) else answer
 
 
 def _overlapping(calls: Iterable[Operation]) -> set[int]:
@@ -138,7 +166,7 @@ def judge_answers(model: str, placed: PlacedCalls, entries: Sequence[CallEntry],
         call = placed.by_position[wrong["position"]]
         detail = (
             f"call {call.key} (operation {call.id}) at position {wrong['position']}, {wrong['request']}: "
-            f"expected {wrong['expected']} by the model {model}, got {wrong['got']}"
+            f"expected {wrong['expected']} by the model {model}, got {wrong['got']}{wrong.get('cause', '')}"
         )
         return Finding(Promise.LINEARIZABLE, Verdict.INVALID, detail, position=wrong["position"], operation=call.id)
     if late is not None:

@@ -18,14 +18,20 @@ def answer_each(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
     answers = int(sys.argv[1])
     waiting = select.poll()
     waiting.register(_QUESTIONS, select.POLLIN)
-    # The child reads the question, so that each child begins with the same memory.
     while waiting.poll()[0][1] & select.POLLIN:
-        child = os.fork()
-        if not child:
-            _answer_one(answer, answers)
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        os.write(answers, b"\n%d\n" % status)
+        _answer_in_child(answer, answers)
     os._exit(0)
+
+
+def _answer_in_child(answer: Callable[[dict[str, Any]], dict[str, Any]], answers: int) -> None:
+    """Each child begins with the same memory: it reads the question itself, and no name in this process refers to what
+    an earlier child left.
+    """
+    child = os.fork()
+    if not child:
+        _answer_one(answer, answers)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    os.write(answers, b"\n%d\n" % status)
 
 
 def _answer_one(answer: Callable[[dict[str, Any]], dict[str, Any]], answers: int) -> None:

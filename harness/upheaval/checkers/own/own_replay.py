@@ -169,7 +169,7 @@ def ask(
 ) -> dict[str, Any]:
     """Ask the replay process. Raises `CannotReplay`."""
     given = {**asdict(order), "states": [encode_state(state) for state in states]}
-    answer = interpreters.ask(MODULE, given, order.changed, timeout_s)
+    answer = interpreters.ask(MODULE, given, order.changed, timeout_s, order.hash_seed)
     if isinstance(answer, str):
         raise CannotReplay(answer)
     return answer

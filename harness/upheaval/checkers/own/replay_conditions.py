@@ -30,6 +30,8 @@ _TICK_NS: Final = 1_000_000
 _CLOCKS: Final = {False: (1_000_000_000, 1_000), True: (946_684_680, 9_000_000)}
 """Seconds since the epoch, and of the monotonic clock, in years in which no run takes place."""
 _HASH_SEEDS: Final = {False: "1", True: "4711"}
+MORE_HASH_SEEDS: Final = ("2", "30", "400")
+"""For what two hash seeds may leave alike, such as a sum of floating-point numbers in the order of a set."""
 _PLACES: Final = {
     False: {"TZ": "UTC0", "LC_ALL": "C.UTF-8"},
     True: {"TZ": "UPH-5:45", "LC_ALL": "C"},
@@ -60,15 +62,18 @@ LAUNCHER: Final = (sys.executable, "-I", "-S", "-c", _SAME_ADDRESSES)
 """The command of the process, to be followed by a module name and its arguments."""
 
 
-def environment(changed: Collection[Cause]) -> Mapping[str, str]:
-    """The environment of a replay's process. It finds the same modules as this process."""
+def environment(changed: Collection[Cause], hash_seed: str = "") -> Mapping[str, str]:
+    """The environment of a replay's process. It finds the same modules as this process.
+
+    `hash_seed` takes the place of the usual or changed one.
+    """
     names = _KEPT if Cause.ENVIRONMENT in changed else os.environ
     paths = [str(Path(path).absolute()) for path in sys.path if path]
     return {
         **{name: os.environ[name] for name in names if name in os.environ},
         **LOCALE,
         **_PLACES[Cause.LOCALE in changed],
-        "PYTHONHASHSEED": _HASH_SEEDS[Cause.HASH_SEED in changed],
+        "PYTHONHASHSEED": hash_seed or _HASH_SEEDS[Cause.HASH_SEED in changed],
         "PYTHONPATH": os.pathsep.join(paths),
         "PYTHONDONTWRITEBYTECODE": "1",
     }

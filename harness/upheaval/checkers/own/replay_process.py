@@ -60,6 +60,8 @@ class Order:
     end: int
     changed: tuple[Cause, ...]
     task: str = Task.JUDGE
+    hash_seed: str = ""
+    """The hash seed of the process; empty for the usual or changed one."""
     low: int = -1
     high: int = -1
     count: int = 0

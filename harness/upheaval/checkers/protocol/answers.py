@@ -7,7 +7,7 @@ answer. So no margin is needed. This module knows no files.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Final, NamedTuple
 
@@ -92,8 +92,7 @@ def judge_answers(
             finding = broken.finding(_PROMISE)
             why = next((incomplete[member] for member in finding.members if member in incomplete), "")
             detail = f"{finding.detail}; {why}" if why else finding.detail
-            verdict = Verdict.UNKNOWN if why else finding.verdict
-            return Finding(_PROMISE, verdict, detail, finding.members, finding.position, finding.operation)
+            return replace(finding, verdict=Verdict.UNKNOWN if why else finding.verdict, detail=detail)
     if not count:
         return NotApplicable(_PROMISE, "no operation that the log shows was answered")
     if not judge.judged:
@@ -191,10 +190,11 @@ def _ms(ns: int) -> str:
 
 
 def _broken(answer: Answer, leader: _Leader, ns: int, what: str, verdict: Verdict = Verdict.INVALID) -> Broken:
-    detail = f"operation id={answer.id} at position {answer.position} {what}, at {ns} ns"
+    detail = f"operation id={answer.id} at position {answer.position} {what}"
     if answer.is_first_message:
         detail += f". Its answer is the first message after the request, for want of a rule: {ADVICE}"
-    return Broken(verdict, detail, members=(leader.member_id,), position=answer.position, operation=answer.id)
+    member, position = (leader.member_id,), answer.position
+    return Broken(verdict, detail, members=member, position=position, operation=answer.id, when_ns=(ns, ns))
 
 
 def _answers(evidence: Evidence) -> Iterator[Answer]:

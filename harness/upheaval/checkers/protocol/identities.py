@@ -15,7 +15,6 @@ from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, NotApplicable, Result, Verdict, trace_missing
 from upheaval.records import (
     ConnectAnswer,
-    ConnectAttempt,
     Manifest,
     RunFolder,
     TraceEvent,
@@ -47,7 +46,7 @@ def check_identities(run: RunFolder, manifest: Manifest, sessions: Mapping[int, 
     return [
         NotApplicable(Promise.ONLY_CREDENTIALS, "the cluster asks for no credentials")
         if policy.principals is None
-        else _judge_sessions(policy.principals, sessions, list(run.read_attempts())),
+        else _judge_sessions(policy.principals, sessions, _wrong(run)),
         NotApplicable(Promise.ONLY_AUTHORITY, "the cluster has no certificates")
         if policy.authorities is None
         else _judge_connections(run, manifest, policy.authorities),
@@ -63,11 +62,13 @@ class _Policy:
 
 
 def _judge_sessions(
-    principals: Iterable[str], sessions: Mapping[int, SessionFacts] | None, attempts: Sequence[ConnectAttempt]
+    principals: Iterable[str],
+    sessions: Mapping[int, SessionFacts] | None,
+    attempts: Sequence[tuple[WrongCredentials, ConnectAnswer]],
 ) -> Finding:
-    for attempt in attempts:
-        if attempt.answer is ConnectAnswer.ADMITTED:
-            detail = f"{ATTEMPTS_NAME}: a client that showed {_SHOWN[attempt.shown]} was let in"
+    for shown, answer in attempts:
+        if answer is ConnectAnswer.ADMITTED:
+            detail = f"{ATTEMPTS_NAME}: a client that showed {_SHOWN[shown]} was let in"
             return Finding(Promise.ONLY_CREDENTIALS, Verdict.INVALID, detail)
     if sessions is None:
         return Finding(Promise.ONLY_CREDENTIALS, Verdict.UNKNOWN, "no log from its beginning")
@@ -85,13 +86,18 @@ def _judge_sessions(
     if not opened:
         return Finding(Promise.ONLY_CREDENTIALS, Verdict.UNKNOWN, "no session was opened at all")
     sure = f"{opened} sessions, all of {len(known)} principals of the credentials file"
-    refused = [attempt.shown for attempt in attempts if attempt.answer is ConnectAnswer.REFUSED]
+    refused = [shown for shown, answer in attempts if answer is ConnectAnswer.REFUSED]
     unanswered = [wrong for wrong in WrongCredentials if wrong not in refused]
     if attempts and unanswered:
         detail = f"no member answered to {_SHOWN[unanswered[0]]}"
         return Finding(Promise.ONLY_CREDENTIALS, Verdict.UNKNOWN, detail)
     tried = f"refused {len(refused)} times to those with wrong ones" if attempts else "no client tried with wrong ones"
     return Finding(Promise.ONLY_CREDENTIALS, Verdict.VALID, f"{sure}; {tried}")
+
+
+def _wrong(run: RunFolder) -> list[tuple[WrongCredentials, ConnectAnswer]]:
+    """The attempts with wrong credentials."""
+    return [(attempt.shown, attempt.answer) for attempt in run.read_attempts() if attempt.shown is not None]
 
 
 def _judge_connections(run: RunFolder, manifest: Manifest, authorities: Collection[str]) -> Finding:

@@ -29,7 +29,6 @@ from upheaval.records import (
     watches_of,
 )
 from upheaval.records.jsonfields import FieldError
-from upheaval_node.cluster.rules import rules_named
 from upheaval_node.files import layout
 from upheaval_node.trace_kinds import TraceKind
 
@@ -56,7 +55,7 @@ def check_protocol(run: RunFolder, manifest: Manifest) -> list[Result]:
         manifest.members,
         silence_ns,
         bool(forgetful),
-        copies_commit=not rules_named(manifest.compatibility).names_first,
+        copies_commit=manifest.copies_commit,
     )
     rules: tuple[Rules, ...] = (ballots, commits)
     hearing = _Hearing(rules)

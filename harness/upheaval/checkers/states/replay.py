@@ -170,8 +170,8 @@ class _Cluster:
         return max(len(self.pending[-1]), 1)
 
 
-class _Writer:
-    """Implements `api.SnapshotPublication`."""
+class StateWriter:
+    """Implements `api.SnapshotPublication`: keeps the messages of a snapshot."""
 
     max_message_length = _LONGEST_MESSAGE
 
@@ -179,6 +179,7 @@ class _Writer:
         self.messages: list[bytes] = []
 
     def offer(self, *parts: Buffer) -> int:
+        """Take a message. Returns how many there are."""
         self.messages.append(b"".join(parts))
         return len(self.messages)
 
@@ -283,7 +284,7 @@ class Replay:
 
     def state(self) -> ExpectedState:
         """The content of a snapshot at this place of the log."""
-        writer = _Writer()
+        writer = StateWriter()
         self._service.on_take_snapshot(writer)
         cluster = self._cluster
         timers = tuple(sorted(cluster.timers.items()))

@@ -266,11 +266,19 @@ def _shared(content: Content) -> Content:
     return shared
 
 
-def _missing_session(content: Content, place: Place) -> str:
-    opened = {event.cluster_session_id for _, event in place.sessions}
-    held = {
+def missing_sessions(content: Content, place: Place) -> frozenset[int]:
+    """The ids of the sessions that are open in the log and not in the snapshot."""
+    return frozenset(event.cluster_session_id for _, event in place.sessions) - _sessions_in(content)
+
+
+def _sessions_in(content: Content) -> frozenset[int]:
+    return frozenset(
         session.cluster_session_id for session in content if isinstance(session, cm.ClientSession | cm.ClusterSession)
-    }
+    )
+
+
+def _missing_session(content: Content, place: Place) -> str:
+    opened, held = {event.cluster_session_id for _, event in place.sessions}, _sessions_in(content)
     if opened - held:
         return f"misses session {min(opened - held)}, which is open there"
     if held - opened:

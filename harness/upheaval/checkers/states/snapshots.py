@@ -7,7 +7,7 @@ rest of a snapshot. This module knows recordings; it needs no cluster.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
@@ -17,7 +17,7 @@ from upheaval.checkers.evidence.logs import WitnessLog
 from upheaval.checkers.evidence.recordings import LogMissing, RecordedLog, snapshot_entries
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.own.explanation import RecordedState, explain
-from upheaval.checkers.own.java_service import replay_java
+from upheaval.checkers.own.java_service import JavaReplay, no_java
 from upheaval.checkers.own.own_replay import OwnReplay, replay_own
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.signature import Rule, Signature
@@ -88,8 +88,12 @@ class Snapshots:
     unreadable: str = ""
 
 
-def check_snapshots(run: RunFolder, manifest: Manifest, log_member: int, log_end: int) -> list[Result]:
-    """Judge both promises. The log of `log_member`, up to `log_end`, is the witness."""
+def check_snapshots(
+    run: RunFolder, manifest: Manifest, log_member: int, log_end: int, java: Callable[[], JavaReplay] = no_java
+) -> list[Result]:
+    """Judge both promises. The log of `log_member`, up to `log_end`, is the witness. `java` replays a service in
+    Java.
+    """
     snapshots = read_snapshots(run, manifest)
     is_java = manifest.system != OWN_SYSTEM and not can_replay(manifest.service or "")
     can_run = can_replay(manifest.service or "")
@@ -97,7 +101,7 @@ def check_snapshots(run: RunFolder, manifest: Manifest, log_member: int, log_end
     if not snapshots.services and not snapshots.modules and not snapshots.unreadable:
         valid = Finding(Promise.SNAPSHOT_IS_REPLAY, Verdict.VALID, _NO_SNAPSHOT)
         if is_java:
-            replayed_alone = judge_java((), replay_java(run, manifest, log_member, log_end), valid)
+            replayed_alone = judge_java((), java(), valid)
         elif own is not None and not own.replay.why_not:
             replayed_alone = judge_own((), own.replay, valid, own.explained)
         else:
@@ -110,7 +114,7 @@ def check_snapshots(run: RunFolder, manifest: Manifest, log_member: int, log_end
     is_copied = read_origin(run.path) is not None or len(_folders(run, manifest.members)) > manifest.members
     replayed = _equal_replay(snapshots, _Given(asked, expected, log_end, is_copied))
     if is_java and replayed.verdict is Verdict.VALID:
-        return [agree, judge_java(snapshots.services, replay_java(run, manifest, log_member, log_end), replayed)]
+        return [agree, judge_java(snapshots.services, java(), replayed)]
     if own is not None and replayed.verdict is Verdict.VALID:
         is_explained = isinstance(agree, Finding) and agree.explanation is not None
         explained = None if is_explained else own.explained
@@ -346,9 +350,10 @@ def _broken_at(
 def _signature(
     snapshot: ServiceSnapshot | ModuleSnapshot, group: Sequence[ServiceSnapshot | ModuleSnapshot], given: _Given
 ) -> Signature | None:
-    if not isinstance(snapshot, ModuleSnapshot):
-        return None
     place, expected = given.asked[snapshot.position], given.expected.get(snapshot.position)
+    if not isinstance(snapshot, ModuleSnapshot):
+        is_missing = bool(snapshot_fields.missing_sessions(snapshot.content, place))
+        return Signature(Rule.SESSION_UNKNOWN, entry="ClientSession") if is_missing else None
     entry = snapshot_fields.field_not_of_log(snapshot.content, place, expected, _origin(snapshot, group, given))
     return Signature(Rule.MODULE_NOT_OF_LOG, entry=entry)
 
@@ -389,7 +394,7 @@ def _difference(
 
 
 def _check(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:
-    return check_snapshots(evidence.run, evidence.manifest, log.member_id, log.end_position)
+    return check_snapshots(evidence.run, evidence.manifest, log.member_id, log.end_position, evidence.java_replay)
 
 
 _PROMISES: Final = (Promise.STATES_AGREE, Promise.SNAPSHOT_IS_REPLAY)

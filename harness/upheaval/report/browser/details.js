@@ -34,6 +34,16 @@ function operationDetails(run, index) {
   return shown;
 }
 
+/** A fault, an order or a broken promise: when, and the evidence; `open` is said of one without an end. */
+function markDetails({ what, begin, end, evidence }, open) {
+  const ended = end === null ? open : `ended ${moment(end)}`;
+  return element("div", {},
+    element("h3", { textContent: what }),
+    element("p", { textContent: `began ${moment(begin)}, ${ended}` }),
+    element("p", { textContent: evidence }),
+  );
+}
+
 function frameRow(frames, memberId, index) {
   const name = `member ${memberId}`;
   if (frames.unreadable[memberId]) return [name, frames.unreadable[memberId], "", ""];

@@ -36,10 +36,43 @@ function bytes(value) {
   return Math.round(value).toLocaleString("en");
 }
 
+/** A moment of the run in seconds, as exactly as a step of that many nanoseconds asks for. */
+function moment(ns, step = 1e6) {
+  const digits = Math.max(0, Math.min(9, Math.ceil(9 - Math.log10(step))));
+  return `${(ns / 1e9).toFixed(digits)} s`;
+}
+
+/** The first index of a sorted column at which it is not below the value. */
+function lowerBound(column, value) {
+  let low = 0;
+  let high = column.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (column[middle] < value) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
 /** The colours of the page as it is now, by their names. */
 function pageColours() {
   const style = getComputedStyle(document.documentElement);
   return (name) => style.getPropertyValue(`--${name}`).trim();
+}
+
+/** What keys do outside fields, and the buttons that are named after them. */
+function bindKeys(actions) {
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const isTyping = event.target.matches("input, select");
+    if (isTyping && event.key !== "Escape") return;
+    if (isTyping) event.target.blur();
+    const action = actions[event.key];
+    if (!action) return;
+    event.preventDefault();
+    action();
+  });
+  for (const button of document.querySelectorAll("[data-key]")) button.addEventListener("click", () => actions[button.dataset.key]());
 }
 
 /** While it is printed a page is light and everything in it open. `draw` gets the width of the paper, and null after it. */

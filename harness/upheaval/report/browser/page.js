@@ -3,10 +3,11 @@
 "use strict";
 
 const run = JSON.parse(document.getElementById("data").textContent);
+run.answered = (ns) => lowerBound(run.answers.at, ns) * run.answers.each;
 const part = (name) => document.getElementById(name);
-const SPAN = 0.2;
 /** Nanoseconds that are shown before and after a moment. */
 const BEFORE = 1e8;
+const room = () => Math.min(BEFORE, run.length / 10);
 let messagesDue = 0;
 
 const timeLine = new TimeLine(part("time-line"), run, { onWindow: windowChanged, onPick: pickOperation, onMark: pickMark });
@@ -38,12 +39,8 @@ function pickOperation(index) {
 function pickMark(mark) {
   if (mark.style === "broken") return showBroken(mark);
   timeLine.note(mark);
-  const healed = mark.end === null ? "never ended" : `ended ${moment(mark.end)}`;
-  part("details").replaceChildren(
-    element("h3", { textContent: mark.what }),
-    element("p", { textContent: `began ${moment(mark.begin)}, ${healed}` }),
-    element("p", { textContent: mark.evidence }),
-  );
+  history.replaceState(null, "", `#t=${(mark.begin / 1e9).toFixed(6)}`);
+  part("details").replaceChildren(markDetails(mark, "never ended"));
   timeLine.showAround(mark.begin, mark.end ?? run.length);
 }
 
@@ -54,13 +51,18 @@ function showBroken(mark) {
   else part("details").replaceChildren();
   part("details").prepend(element("h3", { textContent: `broken ${begin < end ? `${moment(begin)} to` : "at"} ${moment(end)}: ${what}` }), element("p", { textContent: evidence }));
   timeLine.note(mark);
-  const room = Math.min(BEFORE, run.length / 10);
-  timeLine.showAround(begin - room, end + room);
+  timeLine.showAround(begin - room(), end + room());
 }
 
-/** What the address asks for: an operation (`#op-150`), or a moment in seconds (`#t=12.3`). */
+/** What the address asks for: an operation (`#op-150`), a moment in seconds (`#t=12.3`), messages of a member (`#member-1`). */
 function follow() {
-  const [, id, seconds] = /^#(?:op-(\d+)|t=([\d.]+))$/.exec(location.hash) ?? [];
+  const [, id, seconds, member] = /^#(?:op-(\d+)|t=([\d.]+)|member-(\d+))$/.exec(location.hash) ?? [];
+  if (run.members.some(({ id }) => String(id) === member)) {
+    part("of-member").value = member;
+    showMessages();
+    part("messages").scrollIntoView({ block: "center" });
+    return;
+  }
   const at = seconds === undefined ? NaN : seconds * 1e9;
   const index = id === undefined ? -1 : run.operations.id.indexOf(+id);
   if (index < 0 && Number.isNaN(at)) return;
@@ -70,7 +72,7 @@ function follow() {
   } else {
     const mark = timeLine.marks.find(({ style, end }) => style === "broken" && Math.abs(end - at) < 1e3);
     if (mark) showBroken(mark);
-    else timeLine.showAround(at - BEFORE, at + BEFORE);
+    else timeLine.showAround(at - room(), at + room());
   }
   part("time-line").scrollIntoView({ block: "center" });
 }
@@ -121,31 +123,13 @@ function showFound() {
   part("found").replaceChildren(...(none ? [element("li", { textContent: "nothing has that" })] : items));
 }
 
-const ACTIONS = {
-  "+": () => timeLine.zoom(1 / 1.5),
-  "-": () => timeLine.zoom(1.5),
-  ArrowLeft: () => timeLine.pan(-SPAN),
-  ArrowRight: () => timeLine.pan(SPAN),
-  0: () => timeLine.whole(),
+bindKeys({
+  ...windowKeys(timeLine),
   n: () => step(1),
   p: () => step(-1),
   "/": () => part("search").focus(),
   Escape: clear,
-};
-ACTIONS["="] = ACTIONS["+"];
-
-document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey) return;
-  const isTyping = event.target.matches("input, select");
-  if (isTyping && event.key !== "Escape") return;
-  if (isTyping) event.target.blur();
-  const action = ACTIONS[event.key];
-  if (!action) return;
-  event.preventDefault();
-  action();
 });
-
-for (const button of document.querySelectorAll("[data-key]")) button.addEventListener("click", () => ACTIONS[button.dataset.key]());
 part("search").addEventListener("input", showFound);
 
 part("save-csv").addEventListener("click", () => save("operations.csv", "text/csv", operationsAsCsv()));

@@ -4,9 +4,9 @@
 "use strict";
 
 const LEFT = 84;
+/** The share of the window by which an arrow moves it. */
+const SPAN = 0.2;
 const LANE = 40;
-const LABEL_ROWS = 8;
-const TICK = 2;
 const MEMBER_COLOURS = ["member0", "member1", "member2", "member3", "member4"];
 /** Lines of members that lie on one another: each is dashed otherwise, so that those below show. */
 const MEMBER_DASHES = [[], [7, 4], [2, 3], [10, 3, 2, 3], [4, 8]];
@@ -18,30 +18,26 @@ const WHOLE_STEPS = Array.from({ length: 15 }, (_, power) => [1, 2, 5].map((fact
 /** One answer in a shorter interval would be a rate that the run never had. */
 const SHORTEST_RATE = 1e7;
 
-/** A moment of the run in seconds, as exactly as a step of that many nanoseconds asks for. */
-function moment(ns, step = 1e6) {
-  const digits = Math.max(0, Math.min(9, Math.ceil(9 - Math.log10(step))));
-  return `${(ns / 1e9).toFixed(digits)} s`;
-}
-
-/** The first index of a sorted column at which it is not below the value. */
-function lowerBound(column, value) {
-  let low = 0;
-  let high = column.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (column[middle] < value) low = middle + 1;
-    else high = middle;
-  }
-  return low;
+/** The keys that move the window. */
+function windowKeys(timeLine) {
+  const larger = () => timeLine.zoom(1 / 1.5);
+  return {
+    "+": larger,
+    "=": larger,
+    "-": () => timeLine.zoom(1.5),
+    ArrowLeft: () => timeLine.pan(-SPAN),
+    ArrowRight: () => timeLine.pan(SPAN),
+    0: () => timeLine.whole(),
+  };
 }
 
 /**
  * All charts, and the window of time that they show. `onWindow` is called after each change of the window, `onPick` with
- * the index of an operation that was clicked, `onMark` with a fault, order or election that was.
+ * the index of an operation that was clicked, `onMark` with a fault, order or election that was. `run.answered` has the
+ * number of answers before a moment. A run that goes on is renewed as it grows.
  */
 class TimeLine {
-  constructor(place, run, { onWindow, onPick, onMark }) {
+  constructor(place, run, { onWindow = () => {}, onPick = () => {}, onMark }) {
     this.run = run;
     this.from = 0;
     this.to = run.length;
@@ -49,36 +45,47 @@ class TimeLine {
     this.hidden = new Set();
     this.onWindow = onWindow;
     this.onPick = onPick;
-    this.onMark = onMark;
     this.frame = 0;
     this.place = place;
-    this.labels = element("div", { className: "labels" });
-    place.append(this.labels);
-    this.marks = [
-      ...run.faults.map((each) => ({ ...each, style: "fault" })),
-      ...run.orders.map((each) => ({ ...each, style: "order" })),
-      ...run.breaks.map((each) => ({ ...each, style: "broken" })),
-    ];
-    this.buttons = this.marks.map((mark) => {
-      const button = element("button", { type: "button", className: `mark ${mark.style}`, textContent: mark.what });
-      button.append(element("b"), element("i"));
-      button.title = mark.evidence;
-      button.addEventListener("click", () => this.onMark(mark));
-      this.labels.append(button);
-      return button;
-    });
+    this.labels = new Labels(place, onMark);
+    this.labels.set(run);
     this.longest = run.operations.begin.reduce((most, begin, i) => Math.max(most, (run.operations.end[i] ?? begin) - begin), 1e6);
     this.kinds = Object.keys(run.counts.kind).sort();
     this.readColours();
     this.charts = [
       this.chart("members", run.members.length * LANE, { hasAxis: false }, (u) => this.drawMembers(u)),
-      this.chart("latency", 210, { label: "latency", range: () => this.latencyRange(), distr: 3, show: duration }, (u) => this.drawLatency(u)),
+      this.chart("latency", 210, { range: () => this.latencyRange(), distr: 3, show: duration }, (u) => this.drawLatency(u)),
       this.chart("answers a second", 110, { range: () => [0, this.rates().most], show: number }, (u) => this.drawRates(u)),
       this.chart("position in the log", 110, { range: () => this.positionRange(1), show: bytes, isWhole: true }, (u) => this.drawPositions(u, 1)),
       this.chart("bytes behind the furthest member", 90, { range: () => this.positionRange(2), show: bytes, isWhole: true }, (u) => this.drawPositions(u, 2)),
     ];
-    this.placeLabels();
+    this.hideEmpty();
+    this.labels.put(this);
     new ResizeObserver(() => this.resize(this.place.clientWidth)).observe(place);
+  }
+
+  // --- the run ---
+
+  get marks() {
+    return this.labels.marks;
+  }
+
+  /** Draw what the run has become, between two moments. Its members stay the same. */
+  renew(run, from, to) {
+    this.run = run;
+    this.counted = null;
+    this.labels.set(run);
+    this.hideEmpty();
+    this.show(from, to);
+  }
+
+  /** A chart of which the run has nothing at all is not there: without answers no latency. */
+  hideEmpty() {
+    const { operations, buckets, members } = this.run;
+    const hasLatency = operations.begin.length > 0 || buckets.some(([, p50]) => p50 !== null);
+    const hasPosition = members.some(({ positions }) => positions.length > 0);
+    const has = [true, hasLatency, this.run.answered(this.run.length) > 0, hasPosition, hasPosition];
+    this.charts.forEach((chart, i) => (chart.root.parentElement.parentElement.hidden = !has[i]));
   }
 
   // --- the window ---
@@ -96,7 +103,7 @@ class TimeLine {
 
   draw() {
     for (const chart of this.charts) chart.setScale("x", { min: this.from, max: this.to });
-    this.placeLabels();
+    this.labels.put(this);
     this.onWindow();
   }
 
@@ -126,8 +133,7 @@ class TimeLine {
 
   /** Mark out one fault, order or broken promise among the others. */
   note(mark) {
-    this.noted = mark;
-    this.marks.forEach((each, i) => (this.buttons[i].ariaCurrent = each === mark ? "true" : null));
+    this.labels.note(mark);
     this.redraw();
   }
 
@@ -145,7 +151,7 @@ class TimeLine {
     if (width < 1 || width === this.width) return;
     this.width = width;
     for (const chart of this.charts) chart.setSize({ width, height: chart.height });
-    this.placeLabels();
+    this.labels.put(this);
   }
 
   readColours() {
@@ -159,9 +165,8 @@ class TimeLine {
     const grid = { stroke: () => this.colour("rule"), width: 1 };
     const font = "11px system-ui, sans-serif";
     this.width = this.place.clientWidth;
-    if (scale.hasAxis !== false) this.place.append(element("h3", { textContent: label }));
     const place = element("div", { className: "chart", role: "img", ariaLabel: `${label} over time` });
-    this.place.append(place);
+    this.place.append(element("div", {}, ...(scale.hasAxis === false ? [] : [element("h3", { textContent: label })]), place));
     const axis = { size: 26, stroke: soft, font, grid, ticks: grid, values: (u, splits, _, __, step) => splits.map((ns) => moment(ns, step)) };
     const made = new uPlot(
       {
@@ -180,7 +185,7 @@ class TimeLine {
             grid: scale.hasAxis === false ? { show: false } : grid,
             ticks: { show: false },
             ...(scale.isWhole ? { incrs: WHOLE_STEPS } : {}),
-            ...(scale.distr === 3 ? { splits: (u, _, least, most) => roundLatencies(least, most) } : {}),
+            ...(scale.distr === 3 ? { splits: (u, _, least, most) => (this.hasLatency ? roundLatencies(least, most) : []) } : {}),
             values: (u, splits) => splits.map((v) => (scale.hasAxis === false || v === null ? "" : scale.show(v))),
           },
         ],
@@ -267,10 +272,11 @@ class TimeLine {
       ctx.globalAlpha = 1;
       for (const { begin } of bands) ctx.fillRect(this.x(u, begin), bbox.top, devicePixelRatio * 1.5, bbox.height);
     }
-    if (this.noted) {
-      const left = this.x(u, this.noted.begin);
-      const length = Math.max(this.x(u, this.noted.end ?? this.run.length) - left, NOTED * devicePixelRatio);
-      ctx.fillStyle = this.colour(this.noted.style === "broken" ? "invalid" : this.noted.style);
+    const { noted } = this.labels;
+    if (noted) {
+      const left = this.x(u, noted.begin);
+      const length = Math.max(this.x(u, noted.end ?? this.run.length) - left, NOTED * devicePixelRatio);
+      ctx.fillStyle = this.colour(noted.style === "broken" ? "invalid" : noted.style);
       ctx.globalAlpha = 0.35;
       ctx.fillRect(left, bbox.top, length, bbox.height);
       ctx.globalAlpha = 1;
@@ -290,43 +296,6 @@ class TimeLine {
       const left = this.x(u, begin[this.selected]);
       ctx.fillRect(left, bbox.top, Math.max(this.x(u, end[this.selected] ?? this.run.length) - left, devicePixelRatio), bbox.height);
     }
-  }
-
-  /** Names and spans of faults, orders and broken promises above the members, each in the lowest row that has room. */
-  placeLabels() {
-    const width = this.width - 24;
-    const perNs = (width - LEFT) / (this.to - this.from);
-    const free = [];
-    // Of a part of a pixel too few, the last words would be cut off.
-    this.labelWidths ??= this.buttons.map((button) => Math.ceil(button.getBoundingClientRect().width) + 1);
-    let left_out = 0;
-    const order = this.marks.map((_, i) => i).sort((a, b) => this.marks[b].begin - this.marks[a].begin);
-    for (const i of order) {
-      const { begin, end } = this.marks[i];
-      const button = this.buttons[i];
-      button.hidden = begin > this.to || (end ?? this.run.length) < this.from;
-      if (button.hidden) continue;
-      const x = LEFT + Math.max(begin - this.from, 0) * perNs;
-      const until = LEFT + (Math.min(end ?? this.run.length, this.to) - this.from) * perNs;
-      // At the right edge the name is before its tick, which is where the moment is.
-      const left = x + this.labelWidths[i] <= width ? x : Math.max(Math.min(x, width) - this.labelWidths[i], 0);
-      const length = Math.max(Math.min(this.labelWidths[i], width), until - left, x - left + TICK);
-      let row = free.findIndex((taken) => left + length + 4 <= taken);
-      if (row < 0) row = free.length;
-      button.hidden = row >= LABEL_ROWS;
-      left_out += button.hidden;
-      if (button.hidden) continue;
-      free[row] = Math.min(left, x);
-      button.style.left = `${left}px`;
-      button.style.width = `${length}px`;
-      const [tick, span] = [...button.children].map((child) => child.style);
-      tick.left = `${x - left}px`;
-      span.left = `${x - left}px`;
-      span.width = `${until - x}px`;
-      button.style.bottom = `${row * 20}px`;
-    }
-    this.labels.style.height = `${free.length * 20 + 4}px`;
-    this.labels.dataset.more = left_out ? `${left_out} more names: zoom in` : "";
   }
 
   // --- members ---
@@ -447,7 +416,12 @@ class TimeLine {
       least = Math.min(least, Math.max(end[i] - begin[i], 1));
       most = Math.max(most, end[i] - begin[i]);
     }
-    return [least === Infinity ? 1e3 : least / 1.5, most * 2];
+    for (const [at, p50, p99] of this.run.buckets) {
+      if (p50 === null || at < this.from || at > this.to) continue;
+      [least, most] = [Math.min(least, p50), Math.max(most, p99)];
+    }
+    this.hasLatency = least < Infinity;
+    return [this.hasLatency ? least / 1.5 : 1e3, most * 2];
   }
 
   /** Where an operation lies: at its beginning; without an answer at the upper edge. */
@@ -528,10 +502,9 @@ class TimeLine {
     const count = Math.max(1, Math.min(most, Math.floor((this.to - this.from) / SHORTEST_RATE)));
     const step = (this.to - this.from) / count;
     const rates = [];
-    const { each, at } = this.run.answers;
     for (let i = 0; i < count; i++) {
       const [begin, end] = [this.from + i * step, this.from + (i + 1) * step];
-      rates.push(((lowerBound(at, end) - lowerBound(at, begin)) * each * 1e9) / step);
+      rates.push(((this.run.answered(end) - this.run.answered(begin)) * 1e9) / step);
     }
     this.counted = { from: this.from, to: this.to, step, rates, most: Math.max(...rates, 1) * 1.08 };
     return this.counted;

@@ -13,12 +13,15 @@ from typing import Any, Final
 
 from upheaval.errors import UnknownOutcome
 from upheaval.runtimes.docker.container_state import incarnation_of
-from upheaval.runtimes.docker.inside import ATTEMPTS, ContainerEnded, ended_errors
+from upheaval.runtimes.docker.inside import ContainerEnded, ended_errors
 from upheaval_chaos.programs import printed
 
 _SLICE_S: Final = 2.0
 """The seconds without an answer after which the container's state is checked: it may have been paused."""
-_SLICES: Final = 10
+_PATIENCE: Final = (7, 8, 20)
+"""The slices of each attempt: a lost answer is requested again soon, and a busy machine has time to start the
+process.
+"""
 _QUESTION: Final = b"\n"
 _FRAME: Final = struct.Struct(">B3xI")
 """The header of each piece of output of a process in a container: stream and length."""
@@ -40,12 +43,12 @@ class Eye:
         stays silent or ends on each attempt, and `EnvironmentFault` when the engine cannot be used.
         """
         with self._lock:
-            for _ in range(ATTEMPTS):
+            for slices in _PATIENCE:
                 if container is None or container.status != "running":
                     self._close()
                     raise ContainerEnded(f"{self._doing}: it does not run")
                 try:
-                    return self._answer(container)
+                    return self._answer(container, slices)
                 except _Silent:
                     with ended_errors(self._doing):
                         container.reload()
@@ -56,7 +59,7 @@ class Eye:
         with self._lock:
             self._close()
 
-    def _answer(self, container: Any) -> str:
+    def _answer(self, container: Any, slices: int) -> str:
         """The answer of the current process. A process that did not answer is closed, since a late answer would pass
         for the next.
         """
@@ -66,7 +69,7 @@ class Eye:
                 with ended_errors(self._doing):
                     self._looking = _Looking(container, self._command)
             self._looking.send(_QUESTION)
-            for _ in range(_SLICES):
+            for _ in range(slices):
                 with contextlib.suppress(TimeoutError):
                     return self._looking.line()
                 with ended_errors(self._doing):

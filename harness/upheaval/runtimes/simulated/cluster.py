@@ -36,6 +36,7 @@ from upheaval.records import (
     write_schema,
 )
 from upheaval.runtime_names import SIMULATED
+from upheaval.runtimes.simulated.client_host import ClientHost
 from upheaval.runtimes.simulated.collect import write_files, write_protocol, write_trace
 from upheaval.runtimes.simulated.errors import ProcessFailed
 from upheaval.runtimes.simulated.gate import SOURCE, Gate, Stranger
@@ -62,15 +63,14 @@ from upheaval.system import (
 )
 from upheaval.system.service_logging import TraceHandler
 from upheaval.workload import ClientLoad, Load, LoadMaker, WorkloadSettings
+from upheaval.workload.other_clients import ANSWER_NS, OtherClient, OtherClients, Records
 from upheaval_chaos.planted.catalogue import build_with
 from upheaval_chaos.record import FaultRecord
 from upheaval_node import __version__
 from upheaval_node.client.session import ClusterClient
 from upheaval_node.counters import Counters
 from upheaval_node.errors import NodeError, TerminationError
-from upheaval_node.media.component import ComponentMedia
 from upheaval_node.media.driver import MediaDriver
-from upheaval_node.media.resolver import StaticResolver
 from upheaval_node.member import (
     MemberAgent,
     MemberConfig,
@@ -84,7 +84,7 @@ from upheaval_node.protocol_trace import Observer
 from upheaval_node.service.loader import load_service
 from upheaval_node.settings import MemberSettings, profile_settings
 from upheaval_node.trace_kinds import TraceKind
-from upheaval_node.types import MS, MemberId, Now, S
+from upheaval_node.types import MemberId, Now, S
 
 INGRESS_PORT: Final = 9000
 WAIT_S: Final = 30.0
@@ -97,7 +97,7 @@ LAST_WORDS_NS: Final = S // 10
 def member_settings(spec: ClusterSpec) -> MemberSettings:
     """The members' settings for this specification."""
     settings = profile_settings("test", sync_level=spec.sync_level)
-    timeouts = replace(settings.cluster.timeouts, leader_disconnect_ns=spec.leader_disconnect_ms * MS)
+    timeouts = replace(settings.cluster.timeouts, **spec.timeouts)
     sessions = spec.max_sessions or settings.cluster.max_sessions
     cluster = replace(settings.cluster, timeouts=timeouts, max_sessions=sessions, compatibility=spec.compatibility)
     return replace(settings, cluster=cluster)
@@ -155,6 +155,11 @@ class SimulatedMember(Machine):
             users = cluster.gate.users
             ports = replace(ports, read_credentials=lambda _: users)
         self._agents = cluster.build(config, ports, [load_service(name) for name in cluster.services])
+        return self._agents
+
+    @property
+    def agents(self) -> Sequence[MemberAgent]:
+        """The agents of the current process, or of the last one."""
         return self._agents
 
     @property
@@ -296,11 +301,11 @@ class SimulatedCluster:
         self.failures: list[tuple[str, BaseException]] = []
         """Processes that ended by a defect: the process's name and what it raised."""
         self.history: list[Operation] = []
-        self._clients: list[ClientLoad | SingleClient] = []
+        self._clients: list[ClientLoad | OtherClients | SingleClient] = []
         self.session_ends: list[SessionEnd] = []
         self.strays: list[Stray] = []
         self.attempts: list[ConnectAttempt] = []
-        """Of the stranger."""
+        """Of the stranger, and of clients that know one member."""
         self.first_id = 0
         """Of the load's operations: above those of what the cluster was restored from."""
         self.plan = Plan()
@@ -428,22 +433,11 @@ class SimulatedCluster:
     def start_load(self, settings: WorkloadSettings, make: LoadMaker = Load) -> ClientLoad:
         """Start a load on a separate client host. Settled operations go to `history`."""
         self._workload = settings.to_json()
-        host = f"client-{len(self._client_hosts) + 1}"
-        self._client_hosts.append(host)
-        process = SimulatedProcess(self.world, host, host, on_exit=self._on_client_exit)
-        random = self.world.stream(host)
-        network = self.fabric.network(process)
-        driver = MediaDriver(network, StaticResolver(), self.settings.media, random, name=host)
-        media = ComponentMedia(driver)
+        host = self._next_client_host()
+        credentials = None if self.gate is None else self.gate.client
         load = make(
             settings,
-            open_session=lambda: ClusterClient(
-                media,
-                self.ingress_endpoints,
-                random=random,
-                client_name=host,
-                credentials=None if self.gate is None else self.gate.client,
-            ),
+            open_session=lambda: host.open_session(credentials),
             record=self._settle,
             record_end=self.session_ends.append,
             record_stray=self.strays.append,
@@ -451,9 +445,8 @@ class SimulatedCluster:
             first_id=self.first_id,
             first_process=self.first_id,
         )
-        load.bell = media.bell
         self._clients.append(load)
-        process.start((driver, load))
+        host.start(load)
         return load
 
     def _settle(self, operation: Operation) -> None:
@@ -461,21 +454,28 @@ class SimulatedCluster:
         if self.on_operation is not None:
             self.on_operation(operation)
 
+    def start_other_clients(self, kinds: Sequence[OtherClient], idle_ns: int) -> OtherClients:
+        """Start a host with clients of these kinds. An idle one is idle for `idle_ns` nanoseconds."""
+        host = self._next_client_host()
+        credentials = None if self.gate is None else self.gate.client
+        clients = OtherClients(
+            kinds,
+            open_session=lambda: host.open_session(credentials),
+            open_at=lambda member_id: host.open_session(credentials, member_id, ANSWER_NS),
+            records=Records(self._settle, self.session_ends.append, self.attempts.append, lambda: self.world.now_ns),
+            service=self.service,
+            member_ids=self.member_ids,
+            idle_ns=idle_ns,
+            first_id=self.first_id,
+        )
+        self._clients.append(clients)
+        host.start(clients)
+        return clients
+
     def start_stranger(self) -> None:
         """Start a host from which a client with wrong credentials tries to connect."""
-        host = "stranger-1"
-        process = SimulatedProcess(self.world, host, host, on_exit=self._on_client_exit)
-        random = self.world.stream(host)
-        driver = MediaDriver(self.fabric.network(process), StaticResolver(), self.settings.media, random, name=host)
-        media = ComponentMedia(driver)
-        stranger = Stranger(
-            lambda shown: ClusterClient(
-                media, self.ingress_endpoints, random=random, client_name=host, credentials=shown
-            ),
-            self.attempts.append,
-        )
-        stranger.bell = media.bell
-        process.start((driver, stranger))
+        host = self._client_host("stranger-1")
+        host.start(Stranger(host.open_session, self.attempts.append))
 
     def has_refused_strangers(self) -> bool:
         """Whether the cluster refused wrong credentials of every kind."""
@@ -485,22 +485,26 @@ class SimulatedCluster:
 
     def start_client(self) -> tuple[SimulatedProcess, SingleClient]:
         """Start a client on a separate host. It only does what is posted to its process."""
-        host = f"client-{len(self._client_hosts) + 1}"
-        self._client_hosts.append(host)
-        process = SimulatedProcess(self.world, host, host, on_exit=self._on_client_exit)
-        random = self.world.stream(host)
-        network = self.fabric.network(process)
-        media = MediaDriver(network, StaticResolver(), self.settings.media, random, name=host)
+        host = self._next_client_host()
         client = SingleClient(
-            lambda: ClusterClient(media, self.ingress_endpoints, random=random, client_name=host),
+            lambda: ClusterClient(host.driver, self.ingress_endpoints, random=host.random, client_name=host.name),
             record=self.history.append,
             record_end=self.session_ends.append,
             record_stray=self.strays.append,
             clock_ns=lambda: self.world.now_ns,
         )
         self._clients.append(client)
-        process.start((media, client))
-        return process, client
+        host.process.start((host.driver, client))
+        return host.process, client
+
+    def _next_client_host(self) -> ClientHost:
+        name = f"client-{len(self._client_hosts) + 1}"
+        self._client_hosts.append(name)
+        return self._client_host(name)
+
+    def _client_host(self, name: str) -> ClientHost:
+        media, endpoints = self.settings.media, lambda: self.ingress_endpoints
+        return ClientHost(name, self.world, self.fabric, media, endpoints, self._on_client_exit)
 
     def _on_client_exit(self, process: SimulatedProcess) -> None:
         if process.failure is not None:

@@ -37,6 +37,8 @@ function show(found) {
   $("variations").textContent = `variations seen: ${variations || "none"}`;
   $("moves").textContent = `${found.moves} election transitions, ${found.untaken_moves.length} did not occur`;
   $("untaken").textContent = found.untaken_moves.join("\n");
+  $("goals").textContent = `${found.goals} goals reached, ${found.unreached_goals.length} not yet`;
+  $("unreached").textContent = found.unreached_goals.join("\n");
 }
 
 async function look() {

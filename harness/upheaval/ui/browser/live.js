@@ -1,42 +1,35 @@
 // The page of a cluster while it runs: draws what the server sends, and asks it to break, heal and command.
 
+"use strict";
+
 const live = document.getElementById("live");
-const name = live.dataset.run.split("/").map(encodeURIComponent).join("/");
-const members = Number(live.dataset.members);
+const path = live.dataset.run.split("/").map(encodeURIComponent).join("/");
+/** What is shown unless somebody zooms, in nanoseconds. */
 const WINDOW_NS = 120e9;
-const LANE = 26;
-const CHART = 70;
-const GAP = 14;
-const FAULT_LANE = 18;
-const LEFT = 80;
-const NARROWEST = 240;
-const LETTER = 8;
-const seen = [];
+/** Looks, and changes of a member, that are kept: a quarter of an hour at two looks a second. */
+const KEPT = 1800;
+const lanes = Array.from({ length: Number(live.dataset.members) }, (_, id) => ({ id, spans: [], states: [], stalls: [], positions: [] }));
+const looks = { at: [], total: [] };
+const terms = [];
+const buckets = [];
+/** Operations are in the page of the run; this one has their counts and percentiles. */
+const NO_OPERATIONS = Object.fromEntries(["id", "kind", "outcome", "begin", "end"].map((column) => [column, []]));
+let timeLine = null;
 let refusal = "";
-let drawnAt = 0;
 
 const $ = (id) => document.getElementById(id);
-
-function element(tag, properties = {}, ...children) {
-  const made = Object.assign(document.createElement(tag), properties);
-  made.append(...children);
-  return made;
-}
 
 /** Text is replaced only where it differs, so that a page on which nothing happens draws nothing. */
 function write(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
-function shape(tag, attributes, text = "") {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  made.textContent = text;
-  return made;
+function count(value) {
+  return value === null || value < 0 ? "-" : bytes(value);
 }
 
-function number(value) {
-  return value === null || value < 0 ? "-" : Math.round(value).toLocaleString("en");
+function latency(ns) {
+  return ns === null ? "-" : duration(ns);
 }
 
 function stateOf(member) {
@@ -51,7 +44,7 @@ function showMembers(state) {
     const role = member.alive ? (member.role ?? "-").toLowerCase() : "down";
     const shown = [role, member.alive ? member.election_state ?? "-" : "-",
       ...[member.leadership_term_id, member.append_position, member.lag, member.commit_position,
-        member.committed_bytes_per_s].map((value) => (member.alive ? number(value) : "-"))];
+        member.committed_bytes_per_s].map((value) => (member.alive ? count(value) : "-"))];
     shown.forEach((text, index) => write(row.cells[index + 1], text));
     row.dataset.state = stateOf(member);
     for (const button of row.querySelectorAll("button")) button.disabled = !member.alive;
@@ -105,80 +98,90 @@ function showBroken(state) {
   write(broken, state.broken.map((each) => `${each.sentence}: broken: ${each.detail}`).join(" "));
 }
 
-/** Lines of what was seen, from zero to their greatest value. */
-function chart(top, across, series, written) {
-  const values = seen.flatMap((look) => series.map((name) => look[name])).filter((value) => value !== null);
-  const most = Math.max(...values, 0) || 1;
-  const up = (value) => top + CHART * (1 - value / most);
-  const lines = series.map((name) => {
-    const points = seen.filter((look) => look[name] !== null).map((look) => `${across(look.ns).toFixed(1)},${up(look[name]).toFixed(1)}`);
-    return shape("polyline", { class: `line ${name}`, points: points.join(" ") });
+// --- the charts ---
+
+function keep(list, value) {
+  list.push(value);
+  if (list.length > KEPT) list.shift();
+}
+
+/** What one look adds to the lane of a member. */
+function grow(lane, member, at) {
+  const state = stateOf(member);
+  const term = state === "leader" ? member.leadership_term_id : null;
+  const last = lane.spans.at(-1);
+  if (last) last[1] = at;
+  if (!last || last[2] !== state || last[3] !== term) keep(lane.spans, [last ? at : Math.max(at - 1, 0), at, state, term]);
+  const election = member.alive ? member.election_state : null;
+  if (election !== null && election !== lane.states.at(-1)?.[1]) keep(lane.states, [at, election, ""]);
+  const [, position, lag] = lane.positions.at(-1) ?? [];
+  const isKnown = member.alive && member.append_position >= 0;
+  if (isKnown && (position !== member.append_position || lag !== member.lag)) keep(lane.positions, [at, member.append_position, member.lag ?? 0]);
+}
+
+/** Answers before a moment: between two looks as if they came evenly. */
+function answered(ns) {
+  const { at, total } = looks;
+  const next = lowerBound(at, ns);
+  if (next === 0 || next === at.length) return total.at(next - 1) ?? 0;
+  const share = (ns - at[next - 1]) / (at[next] - at[next - 1]);
+  return total[next - 1] + share * (total[next] - total[next - 1]);
+}
+
+/** The cluster as the page of a run has it, in nanoseconds of the run. */
+function runSoFar(state) {
+  const at = (ns) => (ns === null ? null : ns - state.start_ns);
+  const span = ({ what, begin_ns, end_ns, evidence }) => ({ what, begin: at(begin_ns), end: at(end_ns), evidence });
+  const now = Math.max(at(state.ns), 1);
+  state.members.forEach((member, i) => {
+    grow(lanes[i], member, now);
+    lanes[i].stalls = state.stalls[i].map((stall) => stall.map(at));
+    const term = member.leadership_term_id;
+    if (stateOf(member) === "leader" && !terms.some(([, known]) => known >= term)) keep(terms, [now, term, member.member_id]);
   });
-  const axis = values.length ? [shape("text", { x: 0, y: top + 10 }, written(most)), shape("text", { x: 0, y: top + CHART }, written(0))] : [];
-  return [...lines, ...axis];
+  const { total, p50_ns: p50, p99_ns: p99 } = state.answers;
+  keep(looks.at, now);
+  keep(looks.total, total);
+  keep(buckets, [now, p50, p99]);
+  return {
+    length: now,
+    members: lanes,
+    terms,
+    buckets,
+    answered,
+    operations: NO_OPERATIONS,
+    counts: { kind: {} },
+    faults: state.faults.map((fault) => span({ ...fault, what: fault.statement })),
+    orders: state.commands.map((command) => span({ ...command, evidence: command.proof.evidence })),
+    breaks: state.broken.filter(({ when_ns }) => when_ns).map((each) => span({ what: each.sentence, begin_ns: each.when_ns[0], end_ns: each.when_ns[1], evidence: each.detail })),
+  };
 }
 
-/** A lane for each fault: the first one in which no other one is at the same time. */
-function faultLanes(faults) {
-  const ends = [];
-  return new Map(faults.map((fault) => {
-    const free = ends.findIndex((ns) => ns <= fault.begin_ns);
-    const lane = free < 0 ? ends.length : free;
-    ends[lane] = fault.end_ns ?? Infinity;
-    return [fault, lane];
-  }));
+function showMark(mark) {
+  timeLine.note(mark);
+  $("details").replaceChildren(markDetails(mark, "goes on"));
 }
 
-function milliseconds(ns) {
-  return ns === null ? "-" : `${ns === 0 ? 0 : (ns / 1e6).toPrecision(3)} ms`;
-}
-
-function draw() {
-  const svg = $("lines");
-  drawnAt = svg.clientWidth;
-  const width = Math.max(drawnAt, NARROWEST);
-  const end = seen[seen.length - 1].ns;
-  const begin = Math.max(end - WINDOW_NS, seen[0].ns);
-  const across = (ns) => LEFT + ((ns - begin) / Math.max(end - begin, 1e9)) * (width - LEFT);
-  const lanesEnd = members * LANE;
-  const chartsEnd = lanesEnd + 2 * (CHART + GAP);
-  const drawn = [];
-  for (let member = 0; member < members; member += 1) {
-    const top = member * LANE;
-    drawn.push(shape("text", { x: 0, y: top + 16, class: "name" }, `member ${member}`));
-    let since = 0;
-    for (let at = 1; at <= seen.length; at += 1) {
-      const state = seen[since].states[member];
-      if (at < seen.length && seen[at].states[member] === state) continue;
-      const [from, to] = [across(seen[since].ns), across(at < seen.length ? seen[at].ns : end)];
-      drawn.push(shape("rect", { x: from, y: top + 2, width: Math.max(to - from, 1), height: LANE - 6, class: state }));
-      since = at;
-    }
+/** The window stays at the end of the run, as wide as it is, until somebody moves it away from there. */
+function drawRun(run) {
+  if (timeLine === null) {
+    timeLine = new TimeLine($("time-line"), run, { onMark: showMark });
+    bindKeys(windowKeys(timeLine));
+    onPaper((width) => {
+      timeLine.resize(width ?? $("time-line").clientWidth);
+      timeLine.redraw();
+    });
   }
-  const rateTop = lanesEnd + GAP;
-  const delayTop = rateTop + CHART + GAP;
-  drawn.push(...chart(rateTop, across, ["rate"], (value) => `${number(value)}/s`));
-  drawn.push(...chart(delayTop, across, ["p99", "p50"], milliseconds));
-  const visible = seen[seen.length - 1].faults.filter((fault) => (fault.end_ns ?? end) >= begin);
-  const lanes = faultLanes(visible);
-  for (const fault of visible) {
-    const x = across(Math.max(fault.begin_ns, begin));
-    const wide = Math.max(across(fault.end_ns ?? end) - x, 2);
-    const top = chartsEnd + lanes.get(fault) * FAULT_LANE;
-    drawn.push(shape("rect", { x, y: 0, width: wide, height: chartsEnd, class: "band" }));
-    drawn.push(shape("rect", { x, y: top, width: wide, height: 3, class: "fault-lane" }));
-    const isAtEnd = x + fault.statement.length * LETTER > width;
-    drawn.push(shape("text", { x: isAtEnd ? width : x, y: top + 14, class: "fault-name", "text-anchor": isAtEnd ? "end" : "start" },
-      fault.statement));
-  }
-  const height = chartsEnd + Math.max(new Set(lanes.values()).size, 1) * FAULT_LANE;
-  svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
-  svg.replaceChildren(...drawn);
+  const { from, to, shown = { from, to, width: WINDOW_NS } } = timeLine;
+  if (to < shown.to) return timeLine.renew(run, from, to);
+  const isMoved = from !== shown.from || to !== shown.to;
+  const width = !isMoved ? shown.width : from === 0 ? Infinity : to - from;
+  timeLine.renew(run, run.length - Math.min(width, run.length), run.length);
+  timeLine.shown = { from: timeLine.from, to: timeLine.to, width };
+  return undefined;
 }
 
-new ResizeObserver(() => {
-  if (seen.length > 0 && $("lines").clientWidth !== drawnAt) draw();
-}).observe($("lines"));
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => timeLine?.redraw());
 
 function show(state) {
   if (state.error) {
@@ -187,8 +190,6 @@ function show(state) {
     return;
   }
   const { total, per_s: rate, p50_ns: p50, p99_ns: p99 } = state.answers;
-  seen.push({ ns: state.ns, states: state.members.map(stateOf), rate, p50, p99, faults: state.faults });
-  while (seen[0].ns < state.ns - WINDOW_NS) seen.shift();
   const leads = state.members.find((member) => member.alive && member.role === "LEADER" && member.election_state === "CLOSED");
   write($("badge"), leads ? `member ${leads.member_id} leads` : "no leader");
   $("badge").className = `badge ${leads ? "valid" : "unknown"}`;
@@ -198,8 +199,8 @@ function show(state) {
   showBroken(state);
   showLinks(state);
   showLoad(state);
-  write($("figures"), `${number(total)} answers, ${number(rate)} a second, p50 ${milliseconds(p50)}, p99 ${milliseconds(p99)}`);
-  draw();
+  write($("figures"), `${count(total)} answers, ${count(rate)} a second, p50 ${latency(p50)}, p99 ${latency(p99)}`);
+  drawRun(runSoFar(state));
 }
 
 /** A link shows the last fault that is on it; faults of one channel only are faults of the link, too. */
@@ -216,9 +217,9 @@ function showLinks(state) {
 
 function showLoad({ load }) {
   if (!$("load-state")) return;
-  const counts = `${number(load.requests)} requests, ${number(load.failures)} failed`;
+  const counts = `${count(load.requests)} requests, ${count(load.failures)} failed`;
   const rate = load.rate === 0 ? "as fast as answers come" : `${load.rate} a second each`;
-  const text = load.is_on ? `${load.users} users, ${rate}: ${number(load.per_second)} a second, ${counts}` :
+  const text = load.is_on ? `${load.users} users, ${rate}: ${count(load.per_second)} a second, ${counts}` :
     load.requests ? `stopped: ${counts}` : "no load";
   write($("load-state"), load.error || text);
   $("load-start").disabled = load.is_on;
@@ -227,7 +228,7 @@ function showLoad({ load }) {
 
 /** What the server answers; an error is shown, and is no exception. */
 async function ask(action, body = {}) {
-  const answer = await fetch(`/api/live/${name}/${action}`, {
+  const answer = await fetch(`/api/live/${path}/${action}`, {
     method: "POST",
     headers: { "Content-Type": "application/json" },
     body: JSON.stringify(body),
@@ -262,7 +263,7 @@ async function save(runs) {
 async function end() {
   refusal = "the members come to one position and end";
   const found = await ask("end");
-  if (!found.error) location.assign(`/runs/${name}`);
+  if (!found.error) location.assign(`/runs/${path}`);
 }
 
 /** Asks once: the second click on the same button does it, unless the focus was elsewhere in between. */
@@ -333,12 +334,12 @@ $("load-form")?.addEventListener("submit", (event) => {
 
 $("log-lines").addEventListener("toggle", async function look() {
   if (!$("log-lines").open) return;
-  const answer = await fetch(`/api/live/${name}/log`);
+  const answer = await fetch(`/api/live/${path}/log`);
   write($("log-lines").querySelector("pre"), (await answer.json()).join("\n"));
   setTimeout(look, 5000);
 });
 
-const events = new EventSource(`/api/live/${name}/events`);
+const events = new EventSource(`/api/live/${path}/events`);
 events.addEventListener("message", (event) => show(JSON.parse(event.data)));
 events.addEventListener("error", () => {
   write($("badge"), "not connected");

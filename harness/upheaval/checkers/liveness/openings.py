@@ -1,0 +1,60 @@
+"""Sessions that one member was asked for: a follower has to redirect the client to the leader, which opens it.
+
+`attempts.jsonl` has each attempt of a client that knew a single member. It counts if the member followed or led, one
+member led, and nothing was done to the cluster all the while. This module knows no promise.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from upheaval.checkers.evidence.leader_clocks import LeaderClock
+from upheaval.checkers.evidence.spans import MemberSpans, Span
+from upheaval.checkers.evidence.troubles import MARGIN_NS, Trouble
+from upheaval.checkers.verdict import Broken, Verdict
+from upheaval.records import ConnectAnswer, ConnectAttempt
+from upheaval_node.types import MS, S
+
+_ANSWERS: Final = {ConnectAnswer.NONE: "got no session", ConnectAnswer.REFUSED: "was refused a session"}
+
+
+def missed_openings(
+    attempts: Iterable[ConnectAttempt],
+    spans: Sequence[MemberSpans],
+    clocks: Iterable[LeaderClock],
+    troubles: Sequence[Trouble],
+) -> Iterator[Broken]:
+    """The attempts that had to lead to a session and did not."""
+    leaders = list(clocks)
+    for attempt in attempts:
+        answer, member = _ANSWERS.get(attempt.answer), attempt.member
+        if answer is None or member is None or attempt.begin_ns is None or member >= len(spans):
+            continue
+        begin_ns, end_ns = attempt.begin_ns - MARGIN_NS, attempt.ended_ns
+        leader = next((clock for clock in leaders if _serves(clock, spans, begin_ns, end_ns)), None)
+        is_calm = not any(trouble.is_within(begin_ns, end_ns) for trouble in troubles)
+        if leader is None or not is_calm or not _takes_part(spans[member], begin_ns, end_ns):
+            continue
+        waited_ms = (end_ns - attempt.begin_ns) // MS
+        detail = (
+            f"a client that knew member {member} alone {answer} within {waited_ms} ms, up to {end_ns / S:.3f} s of "
+            f"the machine's clock, where member {leader.member_id} led term {leader.leadership_term_id} and nothing "
+            "was done to the cluster"
+        )
+        yield Broken(Verdict.INVALID, detail, members=(member,), late_ms=waited_ms)
+
+
+def _serves(clock: LeaderClock, spans: Sequence[MemberSpans], begin_ns: int, end_ns: int) -> bool:
+    """Whether the leader of a term accepted requests during a whole interval."""
+    if not 0 <= clock.ready_ns <= begin_ns or clock.busy_ns(begin_ns, end_ns):
+        return False
+    return any(_covers(led, begin_ns, end_ns) for led in spans[clock.member_id].led)
+
+
+def _takes_part(member: MemberSpans, begin_ns: int, end_ns: int) -> bool:
+    """Whether a member followed or led during a whole interval."""
+    is_electing = any(span.begin_ns <= end_ns and begin_ns <= span.end_ns for span in member.elections)
+    return not is_electing and any(_covers(there, begin_ns, end_ns) for there in member.there)
+
+
+def _covers(span: Span, begin_ns: int, end_ns: int) -> bool:
+    return span.begin_ns <= begin_ns and end_ns <= span.end_ns

@@ -1,0 +1,43 @@
+"""The table of goals on its page, and the watch over goals that campaigns no longer reach."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import goals_table
+import goals_watch
+from goals_table import Reached
+from upheaval.campaign.goals.table import GOALS
+
+RECORD = Reached(40, {"often": 20, "sometimes": 4, "once": 1, "never": 0})
+
+
+def test_the_page_has_the_table_of_the_record() -> None:
+    text = goals_table.PAGE.read_text(encoding="utf-8")
+    record = Reached.read(goals_table.RECORD)
+    assert goals_table.page_with_table(text, record) == text
+    assert list(record.goals) == [goal.name for goal in GOALS]
+
+
+def test_a_goal_is_expected_of_enough_seeds_for_its_share() -> None:
+    assert goals_watch.expected(RECORD, 10) == []
+    assert goals_watch.expected(RECORD, 50) == ["often"]
+    assert goals_watch.expected(RECORD, 500) == ["often", "sometimes"]
+    assert goals_watch.expected(RECORD, 2000) == ["often", "sometimes", "once"]
+
+
+def test_an_expected_goal_that_is_not_reached_is_missing() -> None:
+    assert goals_watch.missing(RECORD, Reached(500, {"often": 1, "sometimes": 2})) == []
+    assert goals_watch.missing(RECORD, Reached(500, {"often": 0, "once": 3})) == ["often", "sometimes"]
+
+
+def test_the_watch_ends_with_the_names_of_missing_goals(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record, summary = Reached.read(goals_table.RECORD), tmp_path / "summary.json"
+    lost = goals_watch.expected(record, 500)[0]
+    summary.write_text(json.dumps({"seeds": 500, "goals": {**record.goals, lost: 0}}))
+    assert goals_watch.main([str(summary)]) == 1
+    assert f"  {lost}: {record.goals[lost]} of {record.seeds} seeds" in capsys.readouterr().err
+    summary.write_text(json.dumps({"seeds": 500, "goals": record.goals}))
+    assert goals_watch.main([str(summary)]) == 0
+    assert goals_watch.main([]) == 2

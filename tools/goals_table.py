@@ -1,0 +1,64 @@
+"""Write the table of goals into docs/goals.md.
+
+python tools/goals_table.py [SUMMARY.json] takes the summary of `upheaval campaign --out`, and keeps its counts in
+docs/goals.json; without a file it makes the table of what is there. Also the record that tools/goals_watch.py reads.
+"""
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from upheaval.campaign.goals.table import AREAS
+
+DOCS: Final = Path(__file__).resolve().parents[1] / "docs"
+PAGE: Final = DOCS / "goals.md"
+RECORD: Final = DOCS / "goals.json"
+BEGIN: Final = "<!-- written by tools/goals_table.py -->"
+END: Final = "<!-- end of the table -->"
+
+
+@dataclass(frozen=True)
+class Reached:
+    """How many seeds a campaign ran, and how many of them reached each goal."""
+
+    seeds: int
+    goals: Mapping[str, int]
+
+    @classmethod
+    def read(cls, path: Path) -> "Reached":
+        """From a record, or from the summary of a campaign."""
+        fields: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return cls(fields["seeds"], fields["goals"])
+
+
+def table(reached: Reached) -> str:
+    """A line for each goal, in the order of the areas."""
+    lines = [
+        f"| {area.name} | `{goal.name}` | {goal.meaning} | {_share(reached, goal.name)} |"
+        for area in AREAS
+        for goal in area.goals
+    ]
+    return "\n".join([f"| area | goal | reached when | of {reached.seeds} seeds |", "|---|---|---|---|", *lines])
+
+
+def _share(reached: Reached, name: str) -> str:
+    count = reached.goals.get(name, 0)
+    return f"{count / reached.seeds:.0%}" if count else "none"
+
+
+def page_with_table(text: str, reached: Reached) -> str:
+    """The page with the table."""
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise SystemExit(f"{PAGE} has no marks for the table")
+    return f"{before}{BEGIN}\n\n{table(reached)}\n\n{END}{after}"
+
+
+if __name__ == "__main__":
+    record = Reached.read(Path(sys.argv[1]) if len(sys.argv) > 1 else RECORD)
+    RECORD.write_text(json.dumps(asdict(record), indent=2) + "\n", encoding="utf-8")
+    PAGE.write_text(page_with_table(PAGE.read_text(encoding="utf-8"), record), encoding="utf-8")
