@@ -45,7 +45,9 @@ def table(reached: Reached) -> str:
 
 
 def _share(reached: Reached, name: str) -> str:
-    count = reached.goals.get(name, 0)
+    count = reached.goals.get(name)
+    if count is None:
+        return "not measured"
     return f"{count / reached.seeds:.0%}" if count else "none"
 
 

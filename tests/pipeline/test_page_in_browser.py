@@ -6,6 +6,7 @@ import io
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -366,6 +367,25 @@ def test_a_latency_axis_has_marks_only_where_the_window_has_an_answer(browser: B
     assert browser.value(marks) == 0
     browser.key("0")
     assert browser.value(marks) > 0
+
+
+def test_a_moment_has_the_wall_clock_where_the_run_has_one(browser: Browser, tmp_path: Path) -> None:
+    noon_ms = 1_767_268_800_000
+    built = good_run()
+    built.traces[0].append(
+        json.dumps({"ts": 300_000, "epoch_ms": noon_ms, "event": "send", "message": "Vote", "to": 1})
+    )
+    built.faults = [FaultRecord("kill", "member-0", 300_000, 301_000, None, None, Proof(True, "gone"))]
+    for created, expected in (
+        ("2026-01-01T12:00:00+00:00", "began 0.000 s, 12:00:00.000 UTC; "),
+        ("", "began 0.000 s; "),
+    ):
+        built.manifest = replace(built.manifest, created=created)
+        built.write(tmp_path / (created or "simulated"))
+        browser.open(write_report(tmp_path / (created or "simulated")))
+        browser.value("document.querySelector('.mark.fault').click()")
+        assert browser.value("document.querySelector('#details p').textContent").startswith(expected)
+        assert ("UTC" in browser.value("document.getElementById('window').textContent")) == bool(created)
 
 
 def shown_charts(browser: Browser) -> list[bool]:

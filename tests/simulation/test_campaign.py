@@ -28,7 +28,7 @@ from upheaval.campaign.tries import TRIES_FILE
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.signature import Rule
 from upheaval.checkers.verdict import Verdict
-from upheaval.cli.campaign import as_text
+from upheaval.cli.campaign import GOALS_SHOWN, as_text
 from upheaval.cli.main import main
 from upheaval.cli.shrink import MORE, SCENARIO_FILE
 from upheaval.errors import UsageError
@@ -118,6 +118,17 @@ def test_a_short_campaign_is_valid_and_says_what_it_exercised(short_campaign: tu
     assert {"leader-silent", "follower-catches-up", "start-from-the-beginning"} <= set(goals)
     assert set(summary.unreached_goals) == {goal.name for goal in GOALS} - set(goals)
     assert f"{len(set(goals))} of {len(GOALS)} goals reached; never: {summary.unreached_goals[0]}" in text
+
+
+def test_the_goals_that_a_campaign_missed_are_named_up_to_a_screenful() -> None:
+    few, none = Summary(), Summary()
+    few.goals.update(goal.name for goal in GOALS[2:])
+    none.goals.update(goal.name for goal in GOALS)
+    last = [as_text(summary).splitlines()[-1] for summary in (few, none, Summary())]
+    count, shown = len(GOALS), ", ".join(goal.name for goal in GOALS[:GOALS_SHOWN])
+    assert last[0] == f"{count - 2} of {count} goals reached; never: {GOALS[0].name}, {GOALS[1].name}"
+    assert last[1] == f"{count} of {count} goals reached"
+    assert last[2] == f"0 of {count} goals reached; never: {shown}, {count - GOALS_SHOWN} others (--json)"
 
 
 def require_counted(faults: Mapping[str, Counter[Fate]], seeds: tuple[int, ...]) -> None:

@@ -35,6 +35,7 @@ PIXELS = """(chart, name) => {
   return count;
 }"""
 """How many pixels of a chart have a colour of the page."""
+HEADS = "[...document.querySelectorAll('.beside thead th')].slice(1, 3).map(head => head.textContent)"
 COUNTDOWN = "document.querySelector('#fault-list li.on .countdown')"
 OF_TIME = {
     Promise.BOUNDS_KEPT,
@@ -169,11 +170,17 @@ def test_a_cluster_is_loaded_broken_healed_saved_as_a_scenario_and_ended_by_butt
         click(browser, "[data-do=load-stop]")
         wait_for("document.getElementById('load-state').textContent.startsWith('stopped: ')")
 
-        click(browser, "[data-do=save]")
-        wait_for("document.getElementById('saved').textContent.startsWith('saved as ')")
+        click(browser, "[data-do=rerun]")
+        wait_for("document.getElementById('beside') !== null")
+        simulated, beside = (browser.value(f"document.getElementById('{name}').href") for name in ("rerun", "beside"))
         click(browser, "[data-do=end]")
         click(browser, "[data-do=end]")
         wait_for("location.pathname === '/runs/shop' && document.readyState === 'complete'")
+        browser.visit(simulated)
+        assert browser.value("timeLine.marks.map(mark => mark.what)[0]").startswith("kill member-")
+        browser.visit(beside)
+        assert browser.value("document.querySelectorAll('#lines rect.band').length") > 2
+        assert browser.value(HEADS) == ["shop", simulated.rpartition("/")[2]]
         assert browser.complaints == []
 
     kill, cut = cluster.run.read_faults()

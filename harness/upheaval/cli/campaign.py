@@ -40,6 +40,8 @@ from upheaval_chaos.planted.catalogue import bug_named
 from upheaval_node.cluster.rules import OWN
 
 WIDTH = 40
+GOALS_SHOWN = 20
+"""How many of the goals that were not reached have their names in the text."""
 
 
 def campaign(options: CampaignOptions) -> int:
@@ -201,7 +203,10 @@ def as_text(summary: Summary) -> str:
 
 
 def _goals_line(unreached: Sequence[str]) -> str:
-    never = f"; never: {', '.join(unreached)}" if unreached else ""
+    names = [*unreached[:GOALS_SHOWN]]
+    if len(unreached) > len(names):
+        names.append(f"{len(unreached) - len(names)} others (--json)")
+    never = f"; never: {', '.join(names)}" if names else ""
     return f"{len(GOALS) - len(unreached)} of {len(GOALS)} goals reached{never}"
 
 

@@ -40,6 +40,7 @@ from upheaval.report.moments import COMMIT, Moment
 from upheaval.report.requests import payloads_at
 from upheaval.report.turning_points import turning_points
 from upheaval_node.trace_kinds import TraceKind
+from upheaval_node.types import MS
 
 OPERATIONS_SHOWN: Final = 100_000
 """Of a run with more, those of note (`_of_note`) and an even sample of the others."""
@@ -83,6 +84,7 @@ def scene_of(
     frames = _frames(run, manifest, operations, shown)
     return {
         "length": figures.length_ns,
+        "epoch_ms": _epoch_ms(events, start) if manifest.created else None,
         "members": [
             _member(member_id, events, start, figures, positions.get(member_id, []))
             for member_id, events in traces.items()
@@ -122,6 +124,12 @@ def scene_of(
         "frames": frames,
         **_messages(messages, start),
     }
+
+
+def _epoch_ms(events: Iterable[tuple[int, TraceEvent]], start: int) -> float | None:
+    """The wall clock at the start of the run, by the first event that says it; None without one."""
+    dated = ((event.ns, event.fields.get("epoch_ms")) for _, event in events if event.ns)
+    return next((epoch_ms - (ns - start) / MS for ns, epoch_ms in dated if isinstance(epoch_ms, int)), None)
 
 
 def _is_message(event: TraceEvent) -> bool:

@@ -86,6 +86,20 @@ def test_what_another_term_committed_shows_nothing() -> None:
 
 
 @pytest.mark.parametrize(
+    ("complete_ms", "is_of_call", "verdict"),
+    [(610, True, Verdict.VALID), (599, True, Verdict.UNKNOWN), (610, False, Verdict.UNKNOWN)],
+)
+def test_a_custom_service_may_answer_in_the_term_that_commits_the_request(
+    complete_ms: int, is_of_call: bool, verdict: Verdict
+) -> None:
+    """By a message of its own: the leader of the request's term was gone before it committed the request."""
+    later = (elected(550, 1, 2), message(600, "send", "CommitPosition", 704, term=2))
+    answer = Answer(7, 672, 1, 450 * MS, complete_ms * MS, is_of_call=is_of_call)
+    finding = found(judge_answers([answer], traced(LEADER, (*FOLLOWER, *later), ()), {}, {}))
+    assert finding.verdict is verdict, finding.detail
+
+
+@pytest.mark.parametrize(
     ("invoke_ms", "complete_ms", "says"),
     [
         (90, 99, "was complete 1.000 ms before member 0 began to lead term 1"),

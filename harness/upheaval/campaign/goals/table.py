@@ -3,17 +3,17 @@
 from collections.abc import Collection
 from typing import Final
 
+from upheaval.campaign.goals.faults import FAULTS
 from upheaval.campaign.goals.followers import FOLLOWERS
 from upheaval.campaign.goals.goal import Goal
 from upheaval.campaign.goals.leaders import LEADERS
-from upheaval.campaign.goals.restarts import RESTARTS
 from upheaval.campaign.goals.snapshots import SNAPSHOTS
 from upheaval.campaign.goals.traced_run import TracedRun
 from upheaval.campaign.goals.votes import VOTES
 from upheaval.errors import UsageError
 from upheaval.records import FieldError
 
-AREAS: Final = (VOTES, LEADERS, FOLLOWERS, SNAPSHOTS, RESTARTS)
+AREAS: Final = (VOTES, LEADERS, FOLLOWERS, SNAPSHOTS, FAULTS)
 GOALS: Final[tuple[Goal, ...]] = tuple(goal for area in AREAS for goal in area.goals)
 
 

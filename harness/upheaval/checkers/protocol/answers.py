@@ -44,6 +44,8 @@ class Answer(NamedTuple):
     complete_ns: int
     is_first_message: bool = False
     """Whether only its order identifies the answer: it is the first message of its session after the request."""
+    is_of_call: bool = False
+    """Whether a custom service answered, which may do so at a later entry of the log, in a later term."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +143,8 @@ class _Judge:
         if commit is None or not commit.covers(answer):
             commit = self._commit = self._first_commit(answer, leader)
         if commit is None:
+            if answer.is_of_call and self._is_committed_later(answer):
+                return
             what = f"was answered, and no trace shows that its position was committed in term {answer.term}"
             raise _broken(answer, leader, answer.complete_ns, what, Verdict.UNKNOWN)
         if answer.complete_ns < commit.moment.ns:
@@ -170,6 +174,17 @@ class _Judge:
         # Up to the first of these positions, the same lines are the first ones for any position.
         end = min(moment.position for moment in (*(moment for moment, _ in of_traces), *reported))
         return _Commit(answer.term, answer.position, end, first, member_id)
+
+    def _is_committed_later(self, answer: Answer) -> bool:
+        """Whether a trace shows, before the answer was complete, that a later term had committed its position."""
+        moments = (
+            steps.first_from(answer.position)
+            for facts in self._traces
+            for term, known in facts.terms.items()
+            if term > answer.term
+            for steps in (known.sent, known.heard)
+        )
+        return any(moment is not None and moment.ns <= answer.complete_ns for moment in moments)
 
     def shown(self) -> str:
         """Summarise what the verdict rests on."""
@@ -212,7 +227,9 @@ def _answers_to_calls(evidence: Evidence, log: WitnessLog) -> Iterator[Answer]:
         call = by_position.get(entry.position)
         if call is not None and call.complete_ns is not None:
             is_first = call.matched is None
-            yield Answer(call.id, entry.position, entry.term, call.invoke_ns, call.complete_ns, is_first)
+            yield Answer(
+                call.id, entry.position, entry.term, call.invoke_ns, call.complete_ns, is_first, is_of_call=True
+            )
 
 
 def _deaths(faults: Iterable[FaultRecord]) -> dict[int, list[tuple[int, int]]]:

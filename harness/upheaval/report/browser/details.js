@@ -22,7 +22,7 @@ function operationDetails(run, index) {
     ["sent", of("value")],
     ["answer", of("result")],
     ["session", of("session") ?? ""],
-    ["began", moment(of("begin"))],
+    ["began", dated(run, of("begin"))],
     ["took", took],
   ];
   const heading = `operation ${of("id")}: ${of("kind")}, ${of("outcome")}`;
@@ -35,11 +35,11 @@ function operationDetails(run, index) {
 }
 
 /** A fault, an order or a broken promise: when, and the evidence; `open` is said of one without an end. */
-function markDetails({ what, begin, end, evidence }, open) {
-  const ended = end === null ? open : `ended ${moment(end)}`;
+function markDetails(run, { what, begin, end, evidence }, open) {
+  const ended = end === null ? open : `ended ${dated(run, end)}`;
   return element("div", {},
     element("h3", { textContent: what }),
-    element("p", { textContent: `began ${moment(begin)}, ${ended}` }),
+    element("p", { textContent: `began ${dated(run, begin)}; ${ended}` }),
     element("p", { textContent: evidence }),
   );
 }

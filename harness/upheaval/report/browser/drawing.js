@@ -42,6 +42,16 @@ function moment(ns, step = 1e6) {
   return `${(ns / 1e9).toFixed(digits)} s`;
 }
 
+/** The wall clock at a moment of a run; empty where the run does not say it. */
+function clock(run, ns) {
+  return run.epoch_ms === null ? "" : `${new Date(run.epoch_ms + ns / 1e6).toISOString().slice(11, 23)} UTC`;
+}
+
+/** A moment of a run with the wall clock. */
+function dated(run, ns) {
+  return [moment(ns), clock(run, ns)].filter(Boolean).join(", ");
+}
+
 /** The first index of a sorted column at which it is not below the value. */
 function lowerBound(column, value) {
   let low = 0;

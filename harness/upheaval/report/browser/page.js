@@ -13,7 +13,7 @@ let messagesDue = 0;
 const timeLine = new TimeLine(part("time-line"), run, { onWindow: windowChanged, onPick: pickOperation, onMark: pickMark });
 
 function windowChanged() {
-  part("window").textContent = `${moment(timeLine.from)} to ${moment(timeLine.to)}`;
+  part("window").textContent = `${dated(run, timeLine.from)} to ${dated(run, timeLine.to)}`;
   clearTimeout(messagesDue);
   messagesDue = setTimeout(showMessages, 150);
 }
@@ -40,7 +40,7 @@ function pickMark(mark) {
   if (mark.style === "broken") return showBroken(mark);
   timeLine.note(mark);
   history.replaceState(null, "", `#t=${(mark.begin / 1e9).toFixed(6)}`);
-  part("details").replaceChildren(markDetails(mark, "never ended"));
+  part("details").replaceChildren(markDetails(run, mark, "never ended"));
   timeLine.showAround(mark.begin, mark.end ?? run.length);
 }
 

@@ -145,6 +145,7 @@ function runSoFar(state) {
   keep(buckets, [now, p50, p99]);
   return {
     length: now,
+    epoch_ms: state.epoch_ms - now / 1e6,
     members: lanes,
     terms,
     buckets,
@@ -159,7 +160,7 @@ function runSoFar(state) {
 
 function showMark(mark) {
   timeLine.note(mark);
-  $("details").replaceChildren(markDetails(mark, "goes on"));
+  $("details").replaceChildren(markDetails(timeLine.run, mark, "goes on"));
 }
 
 /** The window stays at the end of the run, as wide as it is, until somebody moves it away from there. */

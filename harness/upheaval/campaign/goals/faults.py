@@ -14,8 +14,8 @@ from upheaval_chaos.record import FaultRecord
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import NEVER_NS
 
-RESTARTS: Final = GoalArea("faults")
-goal = RESTARTS.goal
+FAULTS: Final = GoalArea("faults")
+goal = FAULTS.goal
 
 
 def _most_down(run: TracedRun) -> int:
