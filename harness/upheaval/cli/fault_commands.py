@@ -29,7 +29,6 @@ from upheaval.cli.parsing import (
 )
 from upheaval.runtime_names import LIVE_RUNTIMES, RUNTIMES
 from upheaval_chaos.options import option
-from upheaval_node.cluster.rules import OWN
 
 
 def _live_runtime() -> Any:
