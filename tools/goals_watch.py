@@ -1,10 +1,11 @@
 """Fail when a campaign no longer reaches a goal that campaigns reached.
 
 python tools/goals_watch.py SUMMARY.json compares the summary of `upheaval campaign --out` with docs/goals.json. It ends
-with 1 and the names of what is missing. A goal is expected of so many seeds if a campaign that reached it half as often
-as the recorded one would miss it in one of a million.
+with 1 and the names of what is missing. A goal is expected of so many seeds if they would miss it once in a million
+campaigns, even if the record reached it by luck more often than others do.
 """
 
+import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,12 +14,21 @@ from typing import Final
 from goals_table import RECORD, Reached
 
 CHANCE_MAX: Final = 1e-6
+DEVIATIONS: Final = 3
+"""How many standard deviations a recorded count may be above its expected value."""
 
 
 def expected(record: Reached, seeds: int) -> list[str]:
     """The goals that so many seeds reach, by a record."""
-    shares = {name: count / record.seeds for name, count in record.goals.items()}
-    return [name for name, share in shares.items() if (1 - share / 2) ** seeds < CHANCE_MAX]
+    return [
+        name for name, count in record.goals.items() if (1 - _least_share(count, record.seeds)) ** seeds < CHANCE_MAX
+    ]
+
+
+def _least_share(count: int, seeds: int) -> float:
+    # The square root of a count of rare events has a standard deviation of about a half.
+    least = max(math.sqrt(count) - DEVIATIONS / 2, 0.0) ** 2
+    return least / seeds
 
 
 def missing(record: Reached, campaign: Reached) -> list[str]:

@@ -24,9 +24,10 @@ from upheaval.campaign.variations import (
 )
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
+from upheaval.checkers.states.standby_notices import NOTICE_NS
 from upheaval.checkers.verdict import Verdict
 from upheaval.execution.run import play
-from upheaval.records import AdminCommand, CompanionConfig, RunFolder
+from upheaval.records import STANDBY, AdminCommand, CompanionConfig, RunFolder
 from upheaval.runtimes.simulated.disk import Disk
 from upheaval.scenario import AskFor, KeepCompanion
 from upheaval_chaos.record import Proof
@@ -52,6 +53,20 @@ def test_seeds_together_draw_every_variation_and_none() -> None:
     assert counts.keys() == set(Variation)
     assert max(counts.values()) < len(swarms) / 2
     assert any(not list(swarm.variations.drawn()) for swarm in swarms)
+
+
+def test_some_standbys_live_long_enough_after_a_snapshot_for_members_to_hear_of_it() -> None:
+    """Others are ended soon after each: whether members hear of it then is not judged."""
+    swarms = [draw_swarm(seed) for seed in range(200)]
+    drawn = [(swarm, swarm.variations.companion) for swarm in swarms]
+    of_standbys = [(swarm, one) for swarm, one in drawn if one is not None and one.config.kind == STANDBY]
+    whole = [(swarm, one) for swarm, one in of_standbys if one.starts == 1 and len(one.steps) == 2]
+    assert 0 < len(whole) < len(of_standbys)
+    for swarm, one in whole:
+        asked_ns, step = one.steps[-1]
+        assert step == AskFor(AdminCommand.STANDBY_SNAPSHOT)
+        # The load goes on for 1.1 session time-outs.
+        assert 40 * S <= asked_ns < swarm.seconds * S + 3 * S - NOTICE_NS
 
 
 def test_a_lone_member_has_more_load_than_others() -> None:

@@ -62,6 +62,7 @@ def test_figures_and_verdict_are_those_of_the_commands(
 def test_the_page_of_a_run_is_the_one_that_report_writes(server: PageServer, runs: Path, tmp_path: Path) -> None:
     expected = write_report(runs / "good", tmp_path / "page.html").read_text()
     assert ask(server, "/runs/good").text == expected
+    assert "<h1>good</h1>" in expected
 
 
 def test_two_runs_beside_each_other_differ_where_their_figures_do(server: PageServer) -> None:

@@ -18,7 +18,7 @@ def any_proof_accepted(module: ConsensusModule) -> None:
         owner._authenticator = _AnyProof(owner._authenticator)
 
 
-@AREA.bug("only-credentials", is_rare=True)
+@AREA.bug("only-credentials")
 def no_challenge(module: ConsensusModule) -> None:
     """A client is who it says it is."""
     for owner in (module._state.sessions, module._backups):

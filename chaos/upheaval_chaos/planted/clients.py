@@ -28,7 +28,7 @@ def new_leader_says_nothing(module: ConsensusModule) -> None:
     replace_method(egress, "send_new_leader", lambda session, term_id, leader_id: True)  # noqa: ARG005
 
 
-@AREA.bug("sessions-outlive-leaders", "clients-in-time", is_rare=True)
+@AREA.bug("sessions-outlive-leaders", "clients-in-time")
 def new_leader_misnamed(module: ConsensusModule) -> None:
     """A new leader names another member as the leader to its clients."""
     egress, members = module._state.sessions._egress, len(module.members)
@@ -40,7 +40,7 @@ def new_leader_misnamed(module: ConsensusModule) -> None:
     replace_method(egress, "send_new_leader", send_another)
 
 
-@AREA.bug("clients-in-time", "progress", is_rare=True)
+@AREA.bug("clients-in-time", "progress")
 def redirect_missing(module: ConsensusModule) -> None:
     """A follower does not answer a client that wants a session."""
 

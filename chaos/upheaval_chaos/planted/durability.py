@@ -37,7 +37,15 @@ def ack_before_the_write(archive: Archive) -> None:
     archive._recorder._context = replace(context, settings=replace(context.settings, file_sync_level=0))
 
 
-@AREA.bug(INVARIANTS, "commits-kept", "entries-in-term", "snapshots-taken", "ends-at-one-position", is_rare=True)
+@AREA.bug(
+    INVARIANTS,
+    "commits-kept",
+    "entries-in-term",
+    "snapshots-taken",
+    "standbys-known",
+    "ends-at-one-position",
+    is_rare=True,
+)
 def recording_log_not_synced(module: ConsensusModule) -> None:
     """A member names terms and snapshots in its recording log, and goes on before the disk has them."""
     module.recording_log._sync_level = 0

@@ -126,7 +126,7 @@ def canvass_not_answered(module: ConsensusModule) -> None:
     replace_method(module._messages, "_answer_canvass", lambda now, follower_id, term_id, position: None)  # noqa: ARG005
 
 
-@AREA.bug("bounds-kept", "leader-found", "progress", is_rare=True)
+@AREA.bug("bounds-kept", "leader-found", "progress")
 def leader_ignores_lost_quorum(module: ConsensusModule) -> None:
     """A leader that hears of no quorum stays the leader."""
     replace_method(module.membership, "has_active_quorum", lambda now: True)  # noqa: ARG005

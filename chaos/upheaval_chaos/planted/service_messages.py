@@ -16,14 +16,14 @@ AREA: Final = Area("service messages")
 EVERY: Final = 7
 
 
-@AREA.bug("money-conserved", "snapshot-is-replay", is_rare=True)
+@AREA.bug("money-conserved", "snapshot-is-replay")
 def every_seventh_service_message_lost(module: ConsensusModule) -> None:
     """The consensus module forgets each seventh message that a service offers to the log."""
     for pending in module._state.pending_messages:
         _change_seventh(pending, lambda payload: None)  # noqa: ARG005
 
 
-@AREA.bug("money-conserved", "snapshot-is-replay", is_rare=True)
+@AREA.bug("money-conserved", "snapshot-is-replay")
 def every_seventh_service_message_garbled(module: ConsensusModule) -> None:
     """The last byte of each seventh message that a service offers to the log is another one."""
     for pending in module._state.pending_messages:

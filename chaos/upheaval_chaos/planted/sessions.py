@@ -78,7 +78,7 @@ def keep_alives_ignored(module: ConsensusModule) -> None:
     replace_method(module._state.sessions, "on_keep_alive", lambda now, message, image: None)  # noqa: ARG005
 
 
-@AREA.bug("clients-in-time", "sessions-kept", is_rare=True)
+@AREA.bug("clients-in-time", "sessions-kept")
 def close_requests_ignored(module: ConsensusModule) -> None:
     """A leader leaves a session open that its client has closed."""
     replace_method(module._state.sessions, "on_close_request", lambda now, message: None)  # noqa: ARG005

@@ -15,7 +15,7 @@ from upheaval_node.types import FRAME_ALIGNMENT
 AREA: Final = Area("standby")
 
 
-@AREA.bug("standbys-known", is_rare=True)
+@AREA.bug("standbys-known")
 def standby_snapshot_a_frame_off(module: StandbyModule) -> None:
     """A standby tells the members of a snapshot 32 bytes before the position at which it was taken."""
     notify = module._news.notify

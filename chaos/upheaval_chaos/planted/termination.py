@@ -26,7 +26,7 @@ def end_without_acks(module: ConsensusModule) -> None:
     replace_method(module._termination, "announce", announce_as_done)
 
 
-@AREA.bug("ends-at-one-position", is_rare=True)
+@AREA.bug("ends-at-one-position")
 def end_not_acknowledged(module: ConsensusModule) -> None:
     """A follower ends without a word to its leader."""
     send = module._publisher.send

@@ -46,7 +46,7 @@ def timer_fires_twice(module: ConsensusModule) -> None:
     replace_method(module._state.timers, "expire", expire_twice)
 
 
-@AREA.bug("timers-kept", is_rare=True)
+@AREA.bug("timers-kept")
 def timer_fires_40_ms_early(module: ConsensusModule) -> None:
     """A leader fires a timer 40 ms early."""
     _shift_expiries(module, EARLY_MS)
@@ -64,14 +64,14 @@ def _shift_expiries(module: ConsensusModule, ms: int) -> None:
     replace_method(module._state.timers, "expire", lambda time, on_expiry: expire(time + shift, on_expiry))
 
 
-@AREA.bug("timers-kept", is_rare=True)
+@AREA.bug("timers-kept")
 def timer_fires_early(module: ConsensusModule) -> None:
     """A leader takes a timer for due long before its time."""
     expire = module._state.timers.expire
     replace_method(module._state.timers, "expire", lambda time, on_expiry: expire(2 * time, on_expiry))
 
 
-@AREA.bug("timers-kept", is_rare=True)
+@AREA.bug("timers-kept")
 def timer_fires_again(container: ServiceContainer) -> None:
     """A timer that has expired is still there for the next leader."""
     replace_method(container.view, "end_timer", lambda correlation_id, timestamp: None)  # noqa: ARG005
@@ -90,7 +90,7 @@ def uncommitted_expiry_lost(module: ConsensusModule) -> None:
     replace_method(timers, "restore", lambda position: timers.on_committed(MAX_POSITION))  # noqa: ARG005
 
 
-@AREA.bug("timers-kept", is_rare=True)
+@AREA.bug("timers-kept")
 def timer_lost_over_a_restart(module: ConsensusModule) -> None:
     """A start from a snapshot leaves its timers alone."""
     load = module._state.load

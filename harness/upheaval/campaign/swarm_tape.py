@@ -146,7 +146,7 @@ def _lives(companion: Companion) -> Iterator[Json]:
         elif isinstance(step, KeepCompanion):
             yield {**life, "snapshot": snapshots, "end": [{"at-ns": time_ns, "by": step.action}]}
             snapshots = []
-    yield life
+    yield {**life, "snapshot": snapshots}
 
 
 def read_swarm(tape: Fields, seed: int) -> tuple[Swarm, Span]:
@@ -267,13 +267,13 @@ def _read_companion(reader: TapeReader, members: int, seconds: int) -> Companion
     for life in lives:
         steps.append((life.number("start-ns", 0, _END_NS, grain=GRAIN_NS), KeepCompanion(START, source, name)))
         end = life.optional("end") if life is not lives[-1] else None
-        if end is None:
-            continue
         if kind == STANDBY:
             steps += [
                 (snapshot.number("at-ns", 0, _END_NS, grain=GRAIN_NS), AskFor(AdminCommand.STANDBY_SNAPSHOT))
                 for snapshot in life.spans("snapshot")
             ]
+        if end is None:
+            continue
         steps.append(
             (end.number("at-ns", 0, _END_NS, grain=GRAIN_NS), KeepCompanion(end.one_of("by", (KILL, STOP)), name=name))
         )

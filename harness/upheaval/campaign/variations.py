@@ -162,6 +162,9 @@ def draw_variations(seed: int, members: int, sync_level: int, service: str, seco
         companion = _draw_companion(backup, BACKUP, members, seconds)
     elif standby is not None:
         companion = _draw_companion(standby, STANDBY, members, seconds)
+        whole = Random(f"swarm/{seed}/{Variation.STANDBY}/whole")
+        if whole.random() < 0.6:
+            companion = _with_one_life(whole, companion, seconds)
     return Variations(
         more_services=() if services is None else (SECOND_SERVICE,),
         mtu=0 if mtu is None else mtu.choice(SMALL_MTUS),
@@ -198,6 +201,15 @@ def _draw_companion(random: Random, kind: str, members: int, seconds: int) -> Co
         steps.append((end_ns, KeepCompanion(random.choice((KILL, KILL, STOP)), name=name)))
         steps.append((time_ns, KeepCompanion(START, source, name)))
     return Companion(CompanionConfig(name, source), tuple(steps), is_restored=random.random() < 0.6)
+
+
+def _with_one_life(random: Random, companion: Companion, seconds: int) -> Companion:
+    """The companion without an end, and with one snapshot: so early that members must have heard of it at the end, but
+    after the last snapshot of all members that is 20 s after another one.
+    """
+    begin_ns, start = companion.steps[0]
+    asked_ns = max((seconds - 19) * S - random.randint(0, S), begin_ns + S)
+    return replace(companion, steps=((begin_ns, start), (asked_ns, AskFor(AdminCommand.STANDBY_SNAPSHOT))))
 
 
 def _draw_damages(random: Random, members: int, seconds: int) -> tuple[Damage, ...]:

@@ -1,6 +1,7 @@
 """The page of one run, as `upheaval report` writes it and `upheaval ui` serves it. Needs no extra."""
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 from upheaval.campaign.seed import seed_of_run
@@ -35,11 +36,16 @@ def page_of_run(run: Path) -> str:
         raised,
         elections,
         scene=scene,
-        made_by=made_by(run),
+        made_by=_named(made_by(run), run),
         moments=moments,
         start_ns=known.start_ns,
         account=explain(folder, first) if first is not None and first.verdict is Verdict.INVALID else None,
     )
+
+
+def _named(made: MadeBy, run: Path) -> MadeBy:
+    """A run that was made by hand has the name of its folder."""
+    return made if made.name else replace(made, name=run.absolute().name)
 
 
 def made_by(run: Path) -> MadeBy:

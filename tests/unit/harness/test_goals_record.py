@@ -23,14 +23,14 @@ def test_the_page_has_the_table_of_the_record() -> None:
 
 def test_a_goal_is_expected_of_enough_seeds_for_its_share() -> None:
     assert goals_watch.expected(RECORD, 10) == []
-    assert goals_watch.expected(RECORD, 50) == ["often"]
-    assert goals_watch.expected(RECORD, 500) == ["often", "sometimes"]
-    assert goals_watch.expected(RECORD, 2000) == ["often", "sometimes", "once"]
+    assert goals_watch.expected(RECORD, 60) == ["often"]
+    assert goals_watch.expected(RECORD, 3000) == ["often", "sometimes"]
+    assert goals_watch.expected(RECORD, 1_000_000) == ["often", "sometimes"]
 
 
 def test_an_expected_goal_that_is_not_reached_is_missing() -> None:
-    assert goals_watch.missing(RECORD, Reached(500, {"often": 1, "sometimes": 2})) == []
-    assert goals_watch.missing(RECORD, Reached(500, {"often": 0, "once": 3})) == ["often", "sometimes"]
+    assert goals_watch.missing(RECORD, Reached(3000, {"often": 1, "sometimes": 2})) == []
+    assert goals_watch.missing(RECORD, Reached(3000, {"often": 0, "once": 3})) == ["often", "sometimes"]
 
 
 def test_the_watch_ends_with_the_names_of_missing_goals(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -81,12 +81,14 @@ def problems(
     # A member that ended late may have had no leader left to send its acknowledgement to.
     early_ns = acks.announced_ns + timeout_ns // 2
     for member_id in missing:
-        both = (leader.member_id, member_id)
-        if any(fault.hits(one, acks.announced_ns - MARGIN_NS, leader.ended_ns) for fault in faults for one in both):
-            continue
         follower = ended.get(member_id)
-        is_in_time = follower is not None and follower.ended_ns < early_ns and follower.term_id == leader.term_id
-        if is_in_time and follower is not None and not follower.acks.has_acknowledged:
+        if follower is None or follower.ended_ns >= early_ns or follower.term_id != leader.term_id:
+            continue
+        # What happens after its end cannot have kept it from acknowledging.
+        both = (leader.member_id, member_id)
+        if any(fault.hits(one, acks.announced_ns - MARGIN_NS, follower.ended_ns) for fault in faults for one in both):
+            continue
+        if not follower.acks.has_acknowledged:
             yield member_id, "did not acknowledge that to its leader"
 
 
