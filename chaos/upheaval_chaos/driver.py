@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from upheaval_chaos.errors import UnknownOutcome, UsageError
-from upheaval_chaos.faults import Fault, Injection, fault_of, sparing
+from upheaval_chaos.faults import Fault, Injection, MemberFaultKind, fault_of, sparing
+from upheaval_chaos.file_faults import FileFaultKind
 from upheaval_chaos.host_faults import IN_CHANGE
 from upheaval_chaos.record import FaultRecord, Proof
 from upheaval_chaos.target import Target
@@ -126,8 +127,11 @@ class FaultDriver:
             self._record(self._active.pop(name).record)
 
     def adopt(self, name: str, record: FaultRecord) -> None:
-        """Take over a member fault that another driver left."""
-        self._active[name] = _Active(fault_of(record).injection_on(self._target, record.members), record)
+        """Take over a fault of members or of their files that another driver left."""
+        # A start heals damaged files as it heals a kill.
+        what = MemberFaultKind.KILL.value if record.what in list(FileFaultKind) else record.what
+        fault = fault_of(replace(record, what=what))
+        self._active[name] = _Active(fault.injection_on(self._target, record.members), record)
 
     @property
     def begun(self) -> AbstractSet[str]:

@@ -310,6 +310,29 @@ class HostInjector(Protocol):
         """
 
 
+class Files(Protocol):
+    """Injector and observer of the archive and the cluster state of one member, while it does not run.
+
+    Names are paths in the member's folder.
+    """
+
+    # --- injector ---
+
+    def overwrite(self, name: str, offset: int, content: bytes) -> None:
+        """Replace bytes of a file, whose length stays."""
+
+    def remove_all(self) -> None:
+        """Remove every file."""
+
+    # --- observer ---
+
+    def names(self) -> Sequence[str]:
+        """All files."""
+
+    def read(self, name: str) -> bytes:
+        """The content of a file."""
+
+
 @dataclass(frozen=True, slots=True)
 class DiskWork:
     """The work of a disk so far: file changes begun, changes that their process did not survive, changes (of any
@@ -401,6 +424,9 @@ class Target(Clock, LinkInjector, LinkObserver, Protocol):
 
     def node(self, member_id: int) -> Node:
         """The node of a member."""
+
+    def files(self, member_id: int) -> Files:
+        """The files of a member."""
 
     def hosts(self, purpose: str, kind: str = "") -> Hosts:
         """The members' hosts. Raises `UsageError` when the runtime has none of their own for this purpose or kind of

@@ -25,6 +25,7 @@ from upheaval.shared_classes import sharing_options
 
 JAR: Final = "aeron-all.jar"
 CLASSES: Final = "classes"
+AGENT: Final = "agent.jar"
 INSIDE: Final = ("python3", "-m", "upheaval.system.aeron_inside")
 """What is asked inside of a container; see there."""
 CONFIGURATION_VARIABLE: Final = "UPHEAVAL_CONFIG"

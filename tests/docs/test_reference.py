@@ -12,13 +12,14 @@ from support.pages import ROOT
 from upheaval import pytest_plugin
 from upheaval.records.run_folder import ControlRecord, Manifest
 from upheaval_chaos.faults import MemberFaultKind
+from upheaval_chaos.file_faults import FileFaultKind
 from upheaval_chaos.host_faults import HostFaultKind
 from upheaval_chaos.planted.catalogue import CATALOGUE, bug_named
 from upheaval_chaos.record import FaultRecord
 from upheaval_chaos.target import DatagramFaultKind, LinkFaultKind
 
 DOCS: Final = ROOT / "docs"
-FAULT_KINDS: Final = frozenset(chain(MemberFaultKind, HostFaultKind, LinkFaultKind, DatagramFaultKind))
+FAULT_KINDS: Final = frozenset(chain(MemberFaultKind, HostFaultKind, FileFaultKind, LinkFaultKind, DatagramFaultKind))
 
 
 def section(page: str, heading: str) -> str:

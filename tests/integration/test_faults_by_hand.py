@@ -9,6 +9,7 @@ from support.live_clusters import end_without_trace
 from upheaval.cli.main import main
 from upheaval.errors import UnknownOutcome
 from upheaval.records import RunFolder
+from upheaval.runtimes.member_files import FolderFiles
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.runtimes.process_node import ProcessNode
 from upheaval.system import ClusterSpec
@@ -118,3 +119,24 @@ def test_each_component_is_healed_of_its_own_fault_and_by_one_start(tmp_path: Pa
         assert killed.heal_end_ns is not None
     finally:
         end_without_trace(cluster)
+
+
+def test_files_of_a_stopped_member_are_damaged_and_removed(
+    cluster: ProcessCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = ("--dir", str(cluster.folder))
+    assert main(["wipe", *folder, "1"]) == 2
+    assert "member 1 is running: end it first with `upheaval stop` or `upheaval kill`" in capsys.readouterr().err
+    assert main(["kill", *folder, "1"]) == 0
+    assert main(["damage", *folder, "1", "last-page"]) == 0
+    assert (
+        "damaged the log of member 1: member 1 is down; archive/0-0.rec differs from byte " in capsys.readouterr().out
+    )
+    assert main(["wipe", *folder, "1"]) == 0
+    assert " bytes are gone" in capsys.readouterr().out
+    assert FolderFiles(cluster.member(1).folder).names() == []
+    assert main(["start", *folder, "1"]) == 0
+    cluster.wait_until_caught_up(1, 120)
+    records = list(cluster.run.read_faults())
+    assert [record.what for record in records] == ["kill", "damage", "wipe"]
+    assert all(record.is_proved and record.heal_end_ns for record in records), records

@@ -16,6 +16,7 @@ from upheaval.scenario import Inject, parse_scenario
 from upheaval_chaos.datagram_faults import DatagramFaultKind
 from upheaval_chaos.driver import FaultDriver
 from upheaval_chaos.faults import Fault, MemberFaultKind
+from upheaval_chaos.file_faults import FileFaultKind
 from upheaval_chaos.host_faults import HostFaultKind
 from upheaval_chaos.record import FaultRecord
 from upheaval_chaos.target import LinkFaultKind
@@ -153,7 +154,7 @@ SETTLED_S: Final = 40.0
 
 def all_kinds() -> set[str]:
     """The catalogue."""
-    return {*MemberFaultKind, *HostFaultKind, *LinkFaultKind, *DatagramFaultKind}
+    return {*MemberFaultKind, *FileFaultKind, *HostFaultKind, *LinkFaultKind, *DatagramFaultKind}
 
 
 def fault_of(statement: str, cluster: str = "cluster members=3") -> Fault:

@@ -13,6 +13,7 @@ from upheaval_chaos.target import (
     Datagrams,
     Dialler,
     DiskWork,
+    Files,
     Hosts,
     Link,
     LinkEffect,
@@ -95,6 +96,24 @@ class LyingHosts:
         return self._hosts.watch(link)
 
 
+class LyingFiles:
+    """Files with a false injector: `hit` are those that it changes. Implements `upheaval_chaos.target.Files`."""
+
+    def __init__(self, files: Files, hit: Files, saboteur: "Saboteur") -> None:
+        self._hit = hit
+        self._saboteur = saboteur
+        self.names = files.names
+        self.read = files.read
+
+    def overwrite(self, name: str, offset: int, content: bytes) -> None:
+        if not self._saboteur.is_idle:
+            self._hit.overwrite(name, offset, content)
+
+    def remove_all(self) -> None:
+        if not self._saboteur.is_idle:
+            self._hit.remove_all()
+
+
 class LyingNode:
     """A node with a false injector: `hit` is the one that it breaks. Implements `upheaval_chaos.target.Node`."""
 
@@ -169,6 +188,9 @@ class Saboteur:
         return self._target.acknowledged()
 
     # --- injector ---
+
+    def files(self, member_id: int) -> Files:
+        return LyingFiles(self._target.files(member_id), self._target.files(self._other(member_id)), self)
 
     def hosts(self, purpose: str, kind: str = "") -> Hosts:
         return LyingHosts(self._target.hosts(purpose, kind), self)

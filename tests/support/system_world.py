@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Final
 
 from upheaval.runtimes.simulated.cluster import SimulatedCluster
-from upheaval.runtimes.simulated.disk import Disk
 from upheaval.runtimes.simulated.process import SimulatedProcess
 from upheaval.runtimes.simulated.world import World
 from upheaval.system import LEADER, MemberStatus, is_caught_up
@@ -254,7 +253,7 @@ class System:
         for member_id in member_ids:
             member = self.cluster.members[member_id]
             assert not member.alive
-            member.disk = Disk(self.cluster.world, f"{member.host}/{member.incarnations}")
+            member.replace_disk()
 
     def change_recording_log(self, member_id: int, change: Callable[[RecordingLog], object]) -> None:
         """What happens to the file of a member that is down, before its next start."""

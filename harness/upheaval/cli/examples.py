@@ -31,6 +31,8 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "zoo": ("zoo vote-not-persisted", "zoo --budget 60 --jobs 2 --out runs/zoo"),
     "track-record": ("track-record 1601 --tries 5 --out track-record.md",),
     "kill": ("kill --dir shop 0",),
+    "damage": ("damage --dir shop 0 last-page",),
+    "wipe": ("wipe --dir shop 0",),
     "verify": ("verify", "verify runs/7 --all", "verify runs/* --json"),
     "check": ("check history.edn --model cas-register",),
     "export": ("export runs/7 --format knossos --out history.edn",),

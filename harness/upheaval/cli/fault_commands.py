@@ -62,6 +62,10 @@ def _user() -> Any:
     return option("--user", metavar="CLASS", help="module:Class of the locust users that call your own service")
 
 
+DAMAGED_PARTS = ("last-page", "hole", "bytes")
+"""The values of `upheaval_chaos.file_faults.Part`."""
+
+
 @dataclass(frozen=True)
 class DemoOptions:
     dir: Path | None = _new_run_folder()
@@ -242,6 +246,21 @@ class KillOptions:
     json: bool = json_option()
 
 
+@dataclass(frozen=True)
+class WipeOptions:
+    dir: Path = cluster_option()
+    member: int = member_argument()
+    json: bool = json_option()
+
+
+@dataclass(frozen=True)
+class DamageOptions:
+    dir: Path = cluster_option()
+    member: int = member_argument()
+    part: str = option(choices=DAMAGED_PARTS, help="what of its log is changed")
+    json: bool = json_option()
+
+
 def add_commands(commands: Commands) -> None:
     """Add the group."""
     commands.group("faults")
@@ -294,3 +313,5 @@ def add_commands(commands: Commands) -> None:
         "track_record:track_record",
     )
     commands.add("kill", "SIGKILL a member, or one component of it", KillOptions, "members:kill")
+    commands.add("damage", "damage the log of a stopped member", DamageOptions, "members:damage")
+    commands.add("wipe", "remove all files of a stopped member", WipeOptions, "members:wipe")

@@ -7,7 +7,7 @@ from typing import Any
 
 from upheaval.cli.answers import answer
 from upheaval.cli.cluster_commands import UpOptions
-from upheaval.cli.fault_commands import KillOptions
+from upheaval.cli.fault_commands import DamageOptions, KillOptions, WipeOptions
 from upheaval.cli.operate_commands import AdminOptions, MemberOptions
 from upheaval.cli.output import note
 from upheaval.cli.parsing import ClusterOptions
@@ -20,6 +20,8 @@ from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.opening import create_cluster, open_cluster
 from upheaval.security import create_for_cluster
 from upheaval.system import CLUSTER_OF_THREE, ClusterSpec, system_named
+from upheaval_chaos.faults import Members
+from upheaval_chaos.file_faults import FileFault, FileFaultKind, Part
 
 PROTOCOL_TRACE_LIMIT = 64 * 1024 * 1024
 """How many bytes the protocol trace of each process may take; the newest part is kept."""
@@ -121,6 +123,29 @@ def kill(options: KillOptions) -> int:
         cluster.member(options.member).kill(options.component)
     text = f"killed member {options.member}" + (f" ({options.component})" if options.component else "")
     answer(text, {"member": options.member, "component": options.component}, as_json=options.json)
+    return 0
+
+
+def damage(options: DamageOptions) -> int:
+    """Change the log of a member that is down."""
+    fault = FileFault(FileFaultKind.DAMAGE, Members(member_id=options.member), Part(options.part))
+    return _change_files(options, fault, f"damaged the log of member {options.member}")
+
+
+def wipe(options: WipeOptions) -> int:
+    """Remove the files of a member that is down."""
+    fault = FileFault(FileFaultKind.WIPE, Members(member_id=options.member))
+    return _change_files(options, fault, f"removed the files of member {options.member}")
+
+
+def _change_files(options: DamageOptions | WipeOptions, fault: FileFault, text: str) -> int:
+    with open_cluster(options.dir) as cluster:
+        if cluster.member(options.member).is_running():
+            who = f"member {options.member}"
+            raise UsageError(f"{who} is running: end it first with `upheaval stop` or `upheaval kill`")
+        cluster.inject(fault)
+        (*_, record) = cluster.run.read_faults()
+    answer(f"{text}: {record.evidence}", {"member": options.member, "evidence": record.evidence}, as_json=options.json)
     return 0
 
 

@@ -27,6 +27,7 @@ from upheaval.runtimes.simulated import links as virtual
 from upheaval.runtimes.simulated.cluster import Beside, Plan, SimulatedCluster, member_settings
 from upheaval.runtimes.simulated.collect import digest
 from upheaval.runtimes.simulated.companion import SimulatedCompanion, make_backup
+from upheaval.runtimes.simulated.files import SimulatedFiles
 from upheaval.runtimes.simulated.gate import Gate
 from upheaval.runtimes.simulated.hosts import PORTS, SimulatedHosts, host_of_end
 from upheaval.runtimes.simulated.sockets import EndReason
@@ -211,6 +212,10 @@ class SimulatedTarget:
         return companion
 
     # --- hosts and links ---
+
+    def files(self, member_id: int) -> SimulatedFiles:
+        """The files on the disk of a member's host."""
+        return SimulatedFiles(self.cluster.members[member_id])
 
     def hosts(self, purpose: str, kind: str = "") -> SimulatedHosts:  # noqa: ARG002 - they serve every purpose
         """The hosts of the cluster, which support every purpose."""

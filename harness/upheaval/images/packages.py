@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.aeron_jars import jar
-from upheaval.aeron_programs import CLASSES, JAR, member_classes
+from upheaval.aeron_programs import AGENT, CLASSES, JAR, agent_jar, member_classes
 from upheaval.images import programs
 from upheaval.images.catalogue import Image
 from upheaval.repository import REPOSITORY
@@ -34,6 +34,7 @@ def fetch(image: Image, machine: str, folder: Path) -> Path | None:
     if image.aeron_version:
         shutil.copytree(member_classes(image.aeron_version), target / CLASSES)
         shutil.copyfile(jar(image.aeron_version), target / JAR)
+        shutil.copyfile(agent_jar(image.aeron_version), target / AGENT)
         return target
     if image.requirements is None:
         return None

@@ -54,8 +54,9 @@ from upheaval.system.process_table import boot_id
 from upheaval.waits import wait_until
 from upheaval_chaos.driver import FaultDriver
 from upheaval_chaos.faults import MemberFault, MemberFaultKind, Members
+from upheaval_chaos.file_faults import FileFault, FileFaultKind
 from upheaval_chaos.record import FaultRecord, Proof
-from upheaval_chaos.target import Datagrams, Hosts, Link, LinkEffect, LinkInjector, LinkObserver, Ping
+from upheaval_chaos.target import Datagrams, Files, Hosts, Link, LinkEffect, LinkInjector, LinkObserver, Ping
 from upheaval_node.client.driving import ClientOptions
 from upheaval_node.media.resolver import Resolver
 from upheaval_node.suggestions import did_you_mean
@@ -122,6 +123,10 @@ class LiveMember(LiveNode[Node_co]):
         wait_until(is_alive, timeout_s=timeout_s, describe=lambda: f"no start: {self.status()}")
 
     @abstractmethod
+    def files(self) -> Files:
+        """The injector and observer of its files, for a time at which it does not run."""
+
+    @abstractmethod
     def give(self, command: str) -> str:
         """Set the member's control toggle. Returns why it was refused, empty if it was not."""
 
@@ -148,7 +153,7 @@ class LiveMember(LiveNode[Node_co]):
     def start(self) -> None:
         """Start the components that are not running. The member rejoins on its own."""
         self._live.run.unseal()
-        self._live.heal(self.member_id, (MemberFaultKind.KILL, MemberFaultKind.STOP))
+        self._live.heal(self.member_id, (MemberFaultKind.KILL, MemberFaultKind.STOP, *FileFaultKind))
         self.node.start()
 
     def _break(self, kind: MemberFaultKind, component: str | None) -> None:
@@ -191,6 +196,8 @@ class LiveCluster(Conditions, Generic[Member_co]):
         """How many operations of the load were acknowledged; the code that runs the load sets it."""
         self.egress_endpoints: Sequence[str] = ()
         """Where clients take answers that members dial them for; any place will do when there are none."""
+        self.may_end: set[int] = set()
+        """Members that end by what is done to their machines or files, by their ids."""
         self._links: Links | None = None
         self._machines: Machines | None = None
         self._held = contextlib.ExitStack()
@@ -421,6 +428,11 @@ class LiveCluster(Conditions, Generic[Member_co]):
         """The injector and observer of a member."""
         return self.member(member_id).node
 
+    def files(self, member_id: int) -> Files:
+        """The files of a member, which may end by what is done to them."""
+        self.may_end.add(member_id)
+        return self.member(member_id).files()
+
     def give(self, member_id: int, command: str) -> str:
         """Set the member's control toggle. Returns why it was refused, empty if it was not."""
         return self.member(member_id).give(command)
@@ -474,12 +486,14 @@ class LiveCluster(Conditions, Generic[Member_co]):
 
     # --- faults by hand ---
 
-    def inject(self, fault: MemberFault, name: str = "") -> None:
+    def inject(self, fault: MemberFault | FileFault, name: str = "") -> None:
         """Inject a fault and record it with its proof. This process or another one may heal it.
 
         A restart is healed here: it is over when its members run again. Raises `UnknownOutcome` when the fault or the
         healing was not proved.
         """
+        if isinstance(fault, FileFault):
+            self.run.unseal()
         # This process does not know the progress of a load in another process.
         driver = FaultDriver(
             self, lambda record: self.run.add_fault(replace(record, inject_operations=None, heal_operations=None))
@@ -492,7 +506,7 @@ class LiveCluster(Conditions, Generic[Member_co]):
             driver.leave()
         _require(f"{fault.kind} of {fault.members}", proof)
 
-    def heal(self, member_id: int, kinds: Sequence[MemberFaultKind]) -> None:
+    def heal(self, member_id: int, kinds: Sequence[MemberFaultKind | FileFaultKind]) -> None:
         """Heal the faults of these kinds that affect a member, and record that with its proof.
 
         That includes faults that another process injected. Raises `UnknownOutcome` when the healing was not proved.

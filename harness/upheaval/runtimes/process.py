@@ -19,6 +19,7 @@ from upheaval.runtimes import cluster_file, ports
 from upheaval.runtimes.abandoned import end_abandoned, owner_variables
 from upheaval.runtimes.companions import LiveCompanion, companion_endpoints, with_ports
 from upheaval.runtimes.live import LiveCluster, LiveMember, made, new_manifest, with_base_port
+from upheaval.runtimes.member_files import FolderFiles
 from upheaval.runtimes.node import STOP_TIMEOUT_S, LiveNode
 from upheaval.runtimes.process_node import ProcessNode
 from upheaval.runtimes.volumes import abandoned_volumes
@@ -33,6 +34,7 @@ from upheaval.system import (
     SystemUnderTest,
     companions as companion_system,
 )
+from upheaval.system.aeron_launcher import unstarted
 from upheaval.system.process_table import (
     COMPONENT_VARIABLE,
     ENDED_BY_SIGTERM,
@@ -154,6 +156,10 @@ class ProcessMember(LiveMember[ProcessNode]):
 
     # --- injector ---
 
+    def files(self) -> FolderFiles:
+        """Those in its folder."""
+        return FolderFiles(self.folder)
+
     def give(self, command: str) -> str:
         """Set the member's control toggle. Returns why it was refused, empty if it was not."""
         return self._cluster.system.give_command(self.folder, command)
@@ -216,8 +222,6 @@ class ProcessCluster(LiveCluster[ProcessMember]):
         self._spawned: list[_Spawned] = []
         self.started: list[int] = []
         """The ids of all processes that this handle ever started."""
-        self.may_end: set[int] = set()
-        """Members that end by what is done to their machines, by their ids."""
         self._exit_statuses: dict[int, int] = {}
         self._client_names: Mapping[str, str] = {}
         self._owner = owner_variables(folder, detached=detached)
@@ -393,7 +397,8 @@ class ProcessCluster(LiveCluster[ProcessMember]):
         """
         for member in self.members if self.config.launcher else ():
             if member.is_running() and not _has_begun(member):
-                raise EnvironmentFault(_unstarted(member.name, "has written no trace", member.folder / f"{ALL}.log"))
+                output = _output_in(member.folder / f"{ALL}.log")
+                raise EnvironmentFault(unstarted(member.name, "has written no trace", output))
 
     def raise_if_ended(self, member_id: int | None = None) -> None:
         """Only notices the end of processes that this handle started."""
@@ -408,7 +413,7 @@ class ProcessCluster(LiveCluster[ProcessMember]):
                 continue
             member = member_of.get(spawned.who)
             if status == 0 and self.config.launcher and member is not None and not _has_begun(member):
-                raise EnvironmentFault(_unstarted(spawned.who, "ended with status 0", spawned.log))
+                raise EnvironmentFault(unstarted(spawned.who, "ended with status 0", _output_in(spawned.log)))
             # A signal came from the harness, and the other components of a killed one end as a consequence.
             if status > 0 and status not in self.system.expected_exit_statuses and who in (None, spawned.who):
                 raise EnvironmentFault(
@@ -422,8 +427,8 @@ def _has_begun(member: ProcessMember) -> bool:
     return MemberFolder(member.folder, member.member_id).trace.exists()
 
 
-def _unstarted(who: str, what: str, log: Path) -> str:
-    return f"{who} {what}: its launcher started no component of Aeron: {last_line(log, 0)} (see {log})"
+def _output_in(log: Path) -> str:
+    return f"{last_line(log, 0)} (see {log})"
 
 
 def _descriptors_of_the_caller() -> list[int]:

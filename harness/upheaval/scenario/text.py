@@ -35,6 +35,7 @@ from upheaval.system import COMPONENTS, ClusterSpec, require_rules
 from upheaval.workload import SERVICES, SILENT_SERVICES, WORKBENCH_SERVICE, WorkloadSettings
 from upheaval_chaos.datagram_faults import DatagramFault, DatagramFaultKind
 from upheaval_chaos.faults import OTHER_THAN, Fault, Group, MemberFault, MemberFaultKind, Members, Selector, Who
+from upheaval_chaos.file_faults import FileFault, FileFaultKind, Part
 from upheaval_chaos.host_faults import HOST_OPTIONS, HostFault, HostFaultKind
 from upheaval_chaos.link_faults import LinkFault
 from upheaval_chaos.target import MESSAGES, Dialler, LinkFaultKind, Means
@@ -111,6 +112,7 @@ class _Reader:
         self._faults: Mapping[str, Callable[[Statement, str], Fault]] = {
             **dict.fromkeys(MemberFaultKind, self._read_member_fault),
             **dict.fromkeys(HostFaultKind, self._read_host_fault),
+            **dict.fromkeys(FileFaultKind, self._read_file_fault),
             **dict.fromkeys(LinkFaultKind, self._read_link_fault),
             **dict.fromkeys(DatagramFaultKind, self._read_datagram_fault),
         }
@@ -229,6 +231,12 @@ class _Reader:
             sign, digits = (-1, word.text[1:]) if word.text.startswith("-") else (1, word.text)
             amount = sign * line.number(Word(digits, word.column), name, least=0)
         return line.checked(lambda: HostFault(host_kind, members, amount))
+
+    def _read_file_fault(self, line: Statement, kind: str) -> FileFault:
+        members = self._take_members(line)
+        parts = [part.value for part in Part]
+        part = Part(line.take_one_of("part of the log", parts)) if kind == FileFaultKind.DAMAGE else None
+        return line.checked(lambda: FileFault(FileFaultKind(kind), members, part))
 
     def _take_ends(self, line: Statement) -> tuple[Who, Who, bool]:
         sources = self._take_members(line)

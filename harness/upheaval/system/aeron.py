@@ -45,7 +45,13 @@ from upheaval.system.aeron_files import (
     property_of,
     shared_directory,
 )
-from upheaval.system.aeron_launcher import TOOL_OPTIONS, java_options, launch_line, require_launcher
+from upheaval.system.aeron_launcher import (
+    TOOL_OPTIONS,
+    java_options,
+    launch_line,
+    launcher_in_container,
+    require_launcher,
+)
 from upheaval.system.aeron_services import require_services
 from upheaval.system.aeron_tool import ask, is_asking
 from upheaval.system.aeron_waiting import BridgeWaitingClients
@@ -188,7 +194,7 @@ class AeronSystem(AnswersAsJson):
         require_one_service(spec)
         for version in self.versions:
             java_command(version, "upheaval.Member")
-        require_launcher(spec, self.text, self.version)
+        require_launcher(spec)
 
     def configuration_text(self, plan: MemberPlan) -> str:
         """A Java properties file."""
@@ -245,6 +251,7 @@ class AeronSystem(AnswersAsJson):
             RUN_ID_VARIABLE: plan.spec.run_id,
             MEMBER_VARIABLE: str(plan.member_id),
             **({TOOL_OPTIONS: plan.spec.jvm} if plan.spec.jvm else {}),
+            **launcher_in_container(plan.spec, self.folder),
         }
 
     def arguments(self, plan: MemberPlan) -> Sequence[str]:  # noqa: ARG002 - all is in the environment

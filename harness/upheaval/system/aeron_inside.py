@@ -14,15 +14,22 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from upheaval.aeron_programs import CLASSES, CONFIGURATION_VARIABLE, IN_IMAGE, JAR, SERVICES_IN_IMAGE, java_line
-from upheaval.errors import UnknownOutcome
-from upheaval.records import BACKUP, CompanionStatus
+from upheaval.errors import UnknownOutcome, UsageError
+from upheaval.records import BACKUP, CompanionStatus, MemberFolder
 from upheaval.system.aeron import CLASS_PATH_VARIABLE, FOLDER_IN_CONTAINER, AeronSystem
 from upheaval.system.aeron_files import PROPERTIES_FILE, counters_file, driver_pid, is_running
+from upheaval.system.aeron_launcher import LaunchInside, launch_inside
 from upheaval.system.companion_status import status_in_folder
-from upheaval.system.process_table import COMPONENT_VARIABLE, MEMBER_VARIABLE, RUN_ID_VARIABLE, process_of
+from upheaval.system.process_table import (
+    COMPONENT_VARIABLE,
+    ENDED_BY_SIGTERM,
+    MEMBER_VARIABLE,
+    RUN_ID_VARIABLE,
+    process_of,
+)
 from upheaval.system.status import COMPONENTS, MemberStatus
 from upheaval.waits import wait_until
 from upheaval_node.runtime.exit_status import ExitStatus
@@ -73,8 +80,16 @@ def run(arguments: Sequence[str]) -> int:
     if not has_driver and not _has_archive():
         print(f"upheaval-aeron: {component}: no archive ran within {_DRIVER_TIMEOUT_S} s", file=sys.stderr)
         return ExitStatus.COMPONENT_LOST
-    program = ("upheaval.Backup", str(properties)) if arguments else ("upheaval.Member", str(properties), component)
-    status = _status_of(java_line(_class_path(), *program))
+    try:
+        launch = None if arguments else launch_inside(properties)
+    except UsageError as error:
+        print(f"upheaval-aeron: {error}", file=sys.stderr)
+        return _USAGE
+    if launch is not None:
+        status = _status_of_launcher(launch)
+    else:
+        program = ("upheaval.Backup", str(properties)) if arguments else ("upheaval.Member", str(properties), component)
+        status = _status_of(java_line(_class_path(), *program))[0]
     if has_driver:
         system.clean_up(_FOLDER)
     return status
@@ -85,11 +100,20 @@ def _run_bridge() -> int:
     options = (f"-Dupheaval.bridge.port={_BRIDGE_PORT}",)
     program = ("upheaval.Bridge", _BRIDGE_DIRECTORY, socket.gethostname())
     # The bridge ends with its standard input, which a container may lack.
-    return _status_of(java_line(_class_path(), *program, options=options), stdin=subprocess.PIPE)
+    return _status_of(java_line(_class_path(), *program, options=options), stdin=subprocess.PIPE)[0]
 
 
-def _status_of(command: Sequence[str], stdin: int | None = None) -> int:
-    """The exit status of a program that is asked to end when this one is, however early."""
+def _status_of_launcher(launch: LaunchInside) -> int:
+    """The exit status of a launcher. After an order to end, Java reports the signal, and the trace the end."""
+    status, pid = _status_of(launch.words, cwd=launch.folder, env=launch.environment)
+    if status != ENDED_BY_SIGTERM:
+        return status
+    traced = AeronSystem().traced_exit_status(MemberFolder(_FOLDER, int(os.environ[MEMBER_VARIABLE])), pid)
+    return status if traced is None else traced
+
+
+def _status_of(command: Sequence[str], **options: Any) -> tuple[int, int]:
+    """The exit status and the process id of a program that is asked to end when this one is, however early."""
     is_ending = False
     program: subprocess.Popen[bytes] | None = None
 
@@ -100,11 +124,11 @@ def _status_of(command: Sequence[str], stdin: int | None = None) -> int:
             program.terminate()
 
     signal.signal(signal.SIGTERM, end)
-    program = subprocess.Popen(command, stdin=stdin)
+    program = subprocess.Popen(command, **options)
     if is_ending:
         program.terminate()
     status = program.wait()
-    return status if status >= 0 else 128 - status
+    return (status if status >= 0 else 128 - status), program.pid
 
 
 def _class_path() -> list[str]:

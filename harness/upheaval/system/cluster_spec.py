@@ -41,7 +41,9 @@ class ClusterSpec:
     system's own.
     """
     launcher: str = ""
-    """A command that starts one member of Aeron; empty for the harness's own program."""
+    """A command that starts one member of Aeron, in `source` or else in the working directory of the image; empty for
+    the harness's own program.
+    """
     jvm: str = ""
     """JVM options for every member, in shell syntax."""
     ignored: tuple[str, ...] = ()
@@ -81,7 +83,7 @@ class ClusterSpec:
         return replace(
             self,
             run_id=run_id,
-            source=_absolute(self.source or ("." if self.launcher else "")),
+            source=_absolute(self.source or ("." if self.launcher and not self.image else "")),
             schema=_absolute(self.schema),
             client=_with_absolute_paths(self.client, self.source),
             tls=_absolute(self.tls),

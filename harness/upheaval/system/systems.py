@@ -5,8 +5,9 @@ from typing import Final
 
 from upheaval.errors import UsageError
 from upheaval.records import OWN_SYSTEM, SPLIT
+from upheaval.runtime_names import PROCESS
 from upheaval.system.aeron import AERON, AeronSystem
-from upheaval.system.aeron_launcher import require_aeron
+from upheaval.system.aeron_launcher import require_aeron, require_program
 from upheaval.system.cluster_spec import ClusterSpec
 from upheaval.system.under_test import SystemInContainers, SystemUnderTest, UpheavalNode
 from upheaval_node import __version__
@@ -56,3 +57,5 @@ def check_system(spec: ClusterSpec, runtime: str) -> None:
         )
     require_aeron(spec, runtime, is_aeron=isinstance(system, AeronSystem))
     system.check(spec)
+    if runtime == PROCESS:
+        require_program(spec, system.text)

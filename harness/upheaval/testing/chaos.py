@@ -21,6 +21,7 @@ from upheaval.testing.backend import Backend
 from upheaval_chaos.datagram_faults import DatagramFault
 from upheaval_chaos.driver import FaultDriver
 from upheaval_chaos.faults import Fault, Group, MemberFault, MemberFaultKind, Members, Selector, roster_of
+from upheaval_chaos.file_faults import FileFault
 from upheaval_chaos.host_faults import HostFault
 from upheaval_chaos.link_faults import LinkFault
 from upheaval_chaos.record import Proof
@@ -329,7 +330,7 @@ class Chaos:
 
 def _names_roles(fault: Fault) -> bool:
     """Whether the fault needs a leader to find its target."""
-    if isinstance(fault, MemberFault | HostFault):
+    if isinstance(fault, MemberFault | HostFault | FileFault):
         whom = [fault.members]
     else:
         whom = [fault.sources, fault.targets] if isinstance(fault, LinkFault | DatagramFault) else []
@@ -350,4 +351,5 @@ def _kind_of(fault: Fault | str) -> str:
     """The name of its kind in scenarios."""
     if isinstance(fault, str):
         return (fault.split() or ["fault"])[0]
-    return fault.kind.value if isinstance(fault, MemberFault | LinkFault | DatagramFault | HostFault) else "fault"
+    known = MemberFault | LinkFault | DatagramFault | HostFault | FileFault
+    return fault.kind.value if isinstance(fault, known) else "fault"

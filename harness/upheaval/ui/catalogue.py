@@ -10,6 +10,7 @@ from upheaval.scenario.by_hand import fault_in
 from upheaval.system import CLUSTER_OF_THREE, SystemUnderTest, require_meaning
 from upheaval_chaos.datagram_faults import DatagramFaultKind
 from upheaval_chaos.faults import MemberFaultKind
+from upheaval_chaos.file_faults import FileFaultKind, Part
 from upheaval_chaos.target import LinkFaultKind
 
 MEMBER: Final = "member"
@@ -24,7 +25,7 @@ USUAL_OPTIONS: Final[Mapping[str, str]] = {
     DatagramFaultKind.OMIT: "message=AppendPosition",
 }
 """What the field of options has at first, of kinds that need some."""
-_ENDS: Final = (MemberFaultKind.KILL, MemberFaultKind.STOP)
+_ENDS: Final = (MemberFaultKind.KILL, MemberFaultKind.STOP, FileFaultKind.WIPE)
 
 
 ONE_WAY: Final = "->"
@@ -41,10 +42,16 @@ class Button:
     options: str = ""
     arrow: str = ""
 
+    @property
+    def more(self) -> str:
+        """The options after its word, in a statement."""
+        return f" {self.options}" if self.options else ""
+
 
 def buttons(system: SystemUnderTest) -> Sequence[Button]:
     """Of a live cluster of that system: faults that mean nothing to it have none, nor have those of hosts."""
-    members = [Button(kind, MEMBER, asks=kind in _ENDS) for kind in MemberFaultKind]
+    members = [Button(kind, MEMBER, asks=kind in _ENDS) for kind in (*MemberFaultKind, FileFaultKind.WIPE)]
+    members += [Button(FileFaultKind.DAMAGE, MEMBER, asks=True, options=part) for part in Part]
     kinds = [kind for kind in (*LinkFaultKind, *DatagramFaultKind) if _has_meaning(system, kind)]
     links = [
         Button(kind, LINK, options=USUAL_OPTIONS.get(kind, ""), arrow=arrow)

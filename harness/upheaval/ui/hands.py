@@ -18,6 +18,7 @@ from upheaval.runtimes.live import AnyCluster
 from upheaval.scenario.by_hand import fault_in
 from upheaval_chaos.driver import FaultDriver
 from upheaval_chaos.faults import Fault, MemberFault, MemberFaultKind
+from upheaval_chaos.file_faults import FileFault, FileFaultKind
 from upheaval_chaos.record import FaultRecord
 from upheaval_node.types import S
 
@@ -73,7 +74,7 @@ class Hands:
         return name
 
     def _inject(self, name: str, statement: str, fault: Fault) -> None:
-        if isinstance(fault, MemberFault):
+        if isinstance(fault, MemberFault | FileFault):
             self._cluster.inject(fault, name)
             return
         proof = self._driver.inject(name, fault)
@@ -165,7 +166,7 @@ class Hands:
 
 
 def _is_of_members(fault: FaultRecord) -> bool:
-    return fault.what in list(MemberFaultKind)
+    return fault.what in (*MemberFaultKind, *FileFaultKind)
 
 
 def _of_hands(record: FaultRecord) -> FaultRecord:

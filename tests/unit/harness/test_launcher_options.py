@@ -2,7 +2,7 @@
 
 import shlex
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 
@@ -11,7 +11,14 @@ from upheaval.runtime_names import DOCKER, PROCESS, SIMULATED
 from upheaval.runtimes.cluster_file import save, start_of
 from upheaval.scenario import load_scenario
 from upheaval.system import ClusterSpec, check_system
-from upheaval.system.aeron_launcher import _quoted, require_launcher
+from upheaval.system.aeron_launcher import (
+    TOOL_OPTIONS,
+    _quoted,
+    launch_inside,
+    launcher_in_container,
+    require_launcher,
+    require_program,
+)
 
 AERON = ClusterSpec(system="aeron", launcher="java Main")
 
@@ -20,9 +27,9 @@ AERON = ClusterSpec(system="aeron", launcher="java Main")
     ("spec", "runtime", "says"),
     [
         (ClusterSpec(jvm="-Xmx1g"), PROCESS, "jvm '-Xmx1g': members of upheaval are no Java: use --system aeron"),
-        (ClusterSpec(launcher="x"), SIMULATED, "launcher 'x': use --system aeron and --runtime process"),
-        (ClusterSpec(launcher="x"), PROCESS, "launcher 'x': use --system aeron and --runtime process"),
-        (AERON, DOCKER, "launcher 'java Main': use --system aeron and --runtime process"),
+        (ClusterSpec(launcher="x"), SIMULATED, "launcher 'x': use --system aeron and --runtime process or docker"),
+        (ClusterSpec(launcher="x"), PROCESS, "launcher 'x': use --system aeron and --runtime process or docker"),
+        (ClusterSpec(launcher="x"), DOCKER, "launcher 'x': use --system aeron and --runtime process or docker"),
     ],
 )
 def test_it_is_refused_where_it_has_no_meaning(spec: ClusterSpec, runtime: str, says: str) -> None:
@@ -36,14 +43,49 @@ def test_it_is_refused_where_it_has_no_meaning(spec: ClusterSpec, runtime: str, 
         (replace(AERON, jvm="Xmx1g"), "jvm 'Xmx1g': expected options of Java such as -Xmx512m, got Xmx1g"),
         (replace(AERON, jvm="'"), 'jvm "\'": No closing quotation'),
         (replace(AERON, components="split"), "launcher: components split: a launcher starts a whole member"),
-        (replace(AERON, launcher="no-such-program -x"), "on system aeron:1: no program no-such-program in /"),
         (replace(AERON, launcher=" "), "launcher: expected a command, such as 'java -cp {aeron}:"),
         (replace(AERON, launcher="a 'b"), 'launcher "a \'b": No closing quotation'),
     ],
 )
 def test_what_could_not_start_a_member_is_refused(spec: ClusterSpec, says: str) -> None:
     with pytest.raises(UsageError, match=says):
-        require_launcher(spec, "aeron:1", "1")
+        require_launcher(spec)
+
+
+def test_a_program_that_is_missing_is_refused_here_and_in_an_image(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = replace(AERON, launcher="no-such-program -x", source=str(tmp_path))
+    with pytest.raises(UsageError, match=f"on system aeron:1: no program no-such-program in {tmp_path}"):
+        require_program(spec, "aeron:1")
+    for name, value in launcher_in_container(spec, PurePosixPath(tmp_path)).items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(UsageError, match=f"no program no-such-program in the image .{tmp_path}/source"):
+        launch_inside(tmp_path / "member.properties")
+
+
+def test_a_container_starts_the_launcher_in_the_copied_code_or_where_the_image_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = replace(AERON, launcher="./run.sh -cp {aeron}", source="code")
+    copied, program = tmp_path / "source", tmp_path / "source" / "run.sh"
+    copied.mkdir()
+    program.write_text("exec java")
+    program.chmod(0o755)
+    monkeypatch.setenv(TOOL_OPTIONS, "-Xmx1g")
+    for name, value in launcher_in_container(spec, PurePosixPath(tmp_path)).items():
+        monkeypatch.setenv(name, value)
+    launch = launch_inside(tmp_path / "member.properties")
+    assert launch is not None
+    assert (list(launch.words), launch.folder) == (["./run.sh", "-cp", "/opt/aeron/aeron-all.jar"], str(copied))
+    agent = f"-javaagent:/opt/aeron/agent.jar={tmp_path / 'member.properties'}"
+    assert launch.environment[TOOL_OPTIONS] == f"-Xmx1g {agent}"
+    of_image = launcher_in_container(replace(spec, source=""), PurePosixPath(tmp_path))
+    assert of_image == {"UPHEAVAL_LAUNCHER": spec.launcher}
+
+
+def test_an_image_that_brings_the_launcher_gets_no_copy_of_a_folder() -> None:
+    assert replace(AERON, image="mine:1").made("7f").source == ""
 
 
 @pytest.mark.parametrize("option", ["-Da=b", "-Da=two words", '-Da="b"', "-Da='b'", '-Da="it\'s" "so"', "-Da="])

@@ -197,3 +197,22 @@ def test_an_exception_of_a_member_has_the_role_and_state_in_which_it_was_reporte
     finding = check_ends(run, run.read_manifest(), facts_of_members(run, 1))
     assert finding.verdict is Verdict.INVALID
     assert finding.signature == Signature(Rule.UNFORESEEN, FOLLOWER, "FOLLOWER_CATCHUP", entry="NullPointerException")
+
+
+@pytest.mark.parametrize(
+    ("what", "is_started", "verdict"),
+    [
+        ("damage", False, Verdict.VALID),
+        ("damage", True, Verdict.INVALID),
+        ("wipe", False, Verdict.INVALID),
+        ("kill", False, Verdict.INVALID),
+    ],
+)
+def test_damaged_files_explain_a_refused_start_however_late(
+    what: str, is_started: bool, verdict: Verdict, tmp_path: Path
+) -> None:
+    fault = FaultRecord(what, "member-0", 3 * S, 3 * S, 4 * S, 4 * S, members=(0,), statement=f"{what} member-0")
+    started = [{**line(6, "election_state"), "old": "INIT", "new": "CANVASS"}] if is_started else []
+    refused = {**line(60, "process-end"), "status": 7, "reason": "a straddling fragment"}
+    first = [line(1), line(2, "role"), line(5), *started, refused]
+    assert judged(tmp_path, first, [line(1), line(70, "role")], fault=fault) is verdict

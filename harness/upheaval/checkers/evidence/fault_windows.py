@@ -22,6 +22,7 @@ from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Broken, Finding, NotApplicable, Result, Verdict
 from upheaval.records import OWN_SYSTEM, Manifest, TraceEvent
 from upheaval_chaos.faults import MemberFaultKind
+from upheaval_chaos.file_faults import FileFaultKind
 from upheaval_chaos.host_faults import HostFaultKind
 from upheaval_chaos.record import FaultRecord
 from upheaval_chaos.target import LinkFaultKind
@@ -42,7 +43,7 @@ _INCARNATION: Final = re.compile(r"\bmember-(\d+)/\d+\b")
 _PROCESS: Final = re.compile(r"\bprocess (\d+)\b")
 _STATED: Final = re.compile(r" (member-[\w,-]+) (<->|->) (member-[\w,-]+)(?: |$)")
 _KILLS: Final = frozenset({MemberFaultKind.KILL, HostFaultKind.POWER_CUT})
-_STARTS: Final = frozenset({*_KILLS, MemberFaultKind.STOP})
+_STARTS: Final = frozenset({*_KILLS, MemberFaultKind.STOP, *FileFaultKind})
 """The kinds whose heal starts the processes that they ended."""
 _START_AT_ONCE: Final = frozenset({HostFaultKind.WRONG_BYTES})
 """The kinds whose injection ends a process and starts the next one, on a changed disk."""

@@ -159,7 +159,7 @@ class _Reading:
 def compare_logs(
     run: RunFolder, finals: Sequence[FinalPosition], members: int, traced: TracedPositions | None
 ) -> ComparedLogs:
-    """Compare all logs side by side, then read the longest one.
+    """Compare all logs side by side, then read the longest one, of equal ones one whose files no fault changed.
 
     They are read segment by segment, so memory does not grow with their length. `finals` are the final positions of the
     manifest; without them the logs are compared as far as the shortest one reaches. The witness ends at the commit
@@ -171,10 +171,15 @@ def compare_logs(
     ends = {reading.log.member_id: LogEnd(reading.log.end_position, reading.log.fault) for reading in readings}
     positions = {member_id: end.position for member_id, end in ends.items()}
     bounds = bounds_of(finals, traced, positions, members)
-    longest = max(readings, key=lambda reading: reading.log.end_position, default=None)
+    longest = max(readings, key=lambda reading: _fitness(reading.log, traced), default=None)
     witness = _witness(run, longest.log, bounds.commit_position) if longest else None
     terms = {reading.log.member_id: reading.terms for reading in readings}
     return ComparedLogs(witness, ends, missing, difference, terms, bounds)
+
+
+def _fitness(log: RecordedLog, traced: TracedPositions | None) -> tuple[int, bool]:
+    """The greatest belongs to the log that is read."""
+    return log.end_position, traced is None or log.member_id not in traced.replaced
 
 
 def _open(run: RunFolder, members: int) -> tuple[list[_Reading], Missing | None]:

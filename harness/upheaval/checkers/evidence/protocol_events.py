@@ -17,7 +17,9 @@ OF_MODULE: Final = ("all", "consensus")
 """The processes of a member that hold its consensus module."""
 OF_LEADER: Final = frozenset({"CommitPosition", "NewLeadershipTerm"})
 """The messages by which a leader shows that it is there."""
-DEADLY: Final = frozenset({"kill", "power-cut", "die-in-change", "power-lost-in-change", "wrong-bytes"})
+DEADLY: Final = frozenset(
+    {"kill", "power-cut", "die-in-change", "power-lost-in-change", "wrong-bytes", "damage", "wipe"}
+)
 """The kinds of faults that end processes at once, so that no process traces its end."""
 
 

@@ -20,6 +20,7 @@ from upheaval.checkers.signature import MARK_IN_ACTIVATION, Rule, Signature
 from upheaval.checkers.verdict import Broken, Finding, Verdict
 from upheaval.records import ENDINGS, FORCED_END, Manifest, RunFolder, companion_folders
 from upheaval_chaos.faults import MemberFaultKind
+from upheaval_chaos.file_faults import FileFaultKind
 from upheaval_chaos.host_faults import LONGEST_JUMP_MS, HostFaultKind
 from upheaval_chaos.record import FaultRecord
 from upheaval_node.files import layout, mark_file
@@ -210,7 +211,8 @@ def _unexplained_end(
     can_be_explained = is_simulated or life.status in _OF_ENVIRONMENT | _OF_MEMBER
     if _is_refused(life):
         hits = [hit for hit in hits if hit.what not in _HARMLESS_LATER or life.begin_ns < hit.heal_begin_ns]
-    if can_be_explained and (life.is_ending or any(_lasts(hit, life.last_ns) for hit in hits)):
+    is_hit = any(_lasts(hit, life.last_ns) for hit in hits) or _refuses_damage(life, hits)
+    if can_be_explained and (life.is_ending or is_hit):
         return None
     return Broken(verdict, detail, members=(life.member_id,), when_ns=(life.last_ns, life.last_ns))
 
@@ -247,6 +249,13 @@ def _is_refused(life: ProcessLife) -> bool:
     """Whether a member with all its files failed to start before any time-out of a start."""
     is_prompt = life.last_ns - life.begin_ns < _GRACE_NS
     return life.component in OF_MODULE and life.status in _OF_MEMBER and not life.has_started and is_prompt
+
+
+def _refuses_damage(life: ProcessLife, hits: Iterable[_Window]) -> bool:
+    """Whether a member failed to start, however late, with files that a fault had damaged and none has wiped since."""
+    earlier = [hit for hit in hits if hit.what in list(FileFaultKind) and hit.begin_ns <= life.begin_ns]
+    last = max(earlier, key=lambda hit: hit.begin_ns, default=None)
+    return last is not None and last.what == FileFaultKind.DAMAGE and not life.has_started
 
 
 def _is_rebooted(life: ProcessLife) -> bool:

@@ -250,7 +250,7 @@ def _check(evidence: Evidence, log: WitnessLog) -> list[Result]:
     absent = next((facts.member_id for facts in traces if not facts.is_there), None)
     if absent is not None:
         return [trace_missing(_PROMISE, absent)]
-    incomplete = dict.fromkeys(losses_of(evidence.run, manifest).replaced, "the member was replaced")
+    incomplete = dict.fromkeys(losses_of(evidence.run, manifest).replaced, "its files were replaced")
     incomplete |= {facts.member_id: f"{facts.name} lost lines" for facts in traces if facts.lost is not None}
     answers = chain(_answers(evidence), _answers_to_calls(evidence, log))
     return [judge_answers(answers, traces, _deaths(evidence.faults), incomplete)]

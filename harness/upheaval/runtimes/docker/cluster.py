@@ -21,6 +21,7 @@ from upheaval.runtime_names import DOCKER
 from upheaval.runtimes import cluster_file, ports
 from upheaval.runtimes.docker import collect, labels
 from upheaval.runtimes.docker.companion import DockerCompanion
+from upheaval.runtimes.docker.container_state import is_running, last_line
 from upheaval.runtimes.docker.containers import (
     ALL,
     ContainerPlan,
@@ -39,6 +40,7 @@ from upheaval.runtimes.docker.engine import (
 )
 from upheaval.runtimes.docker.engine_run import EngineRun
 from upheaval.runtimes.docker.eye import Eye
+from upheaval.runtimes.docker.files import VolumeFiles
 from upheaval.runtimes.docker.inside import ATTEMPTS, ContainerEnded
 from upheaval.runtimes.docker.node import POLL_INTERVAL_S, DockerNode
 from upheaval.runtimes.docker.reaper import choose_cleaning
@@ -56,6 +58,7 @@ from upheaval.system import (
     SystemInContainers,
     in_containers,
 )
+from upheaval.system.aeron_launcher import unstarted
 from upheaval_node.media.resolver import StaticResolver
 from upheaval_node.tls_files import member_name
 
@@ -75,6 +78,7 @@ class DockerMember(LiveMember[DockerNode]):
         super().__init__(cluster, member_id, node)
         self._cluster = cluster
         self._eye = Eye(cluster.system.status_command, f"asking {node.name}")
+        self._has_begun = False
 
     @property
     def ingress_address(self) -> str:
@@ -99,6 +103,18 @@ class DockerMember(LiveMember[DockerNode]):
     def exit_status(self, incarnation: str) -> int | None:
         """The exit status that the engine reports; None while that incarnation runs, or after it was replaced."""
         return self.node.exit_status(incarnation)
+
+    def raise_if_unstarted(self, *, is_late: bool) -> None:
+        """Raises `EnvironmentFault` if the launcher ended well, or is late and runs, and never launched a component."""
+        container = None if self._has_begun else self.node.container()
+        runs = container is not None and is_running(container)
+        if container is None or (runs and not is_late) or (not runs and container.attrs["State"]["ExitCode"]):
+            return
+        trace = self._cluster.run.member(self.member_id).trace.name
+        self._has_begun = bool(collect.read_file(container, str(self._cluster.system.folder / trace)))
+        if not self._has_begun:
+            what = "has written no trace" if runs else "ended with status 0"
+            raise EnvironmentFault(unstarted(self.name, what, last_line(container, self.name)))
 
     def close(self) -> None:
         """Stop observing the member."""
@@ -125,6 +141,13 @@ class DockerMember(LiveMember[DockerNode]):
         not.
         """
         return self._ask(command)[0]
+
+    def files(self) -> VolumeFiles:
+        """Those in its volume."""
+        cluster, config = self._cluster, self._cluster.config
+        volume = cluster.engine_run.container_name(member_hosts(config.members)[self.member_id])
+        folder, labels_of_run = cluster.system.folder, cluster.engine_run.labels
+        return VolumeFiles(cluster.client, self.node.container, volume, config.image, folder, labels_of_run)
 
     def _bring_copies(self, container: Any) -> None:
         """Copy the current certificates and credentials file into the container: they may have changed while the member
@@ -333,9 +356,18 @@ class DockerCluster(LiveCluster[DockerMember]):
         """Checks all members and companions, or only the given member."""
         members = self.members if member_id is None else [self.member(member_id)]
         for member in members:
+            if member.member_id in self.may_end:
+                continue
             member.node.raise_if_ended(self.system.expected_exit_statuses)
+            if self.config.launcher:
+                member.raise_if_unstarted(is_late=False)
         for companion in self.companions() if member_id is None else ():
             companion.node.raise_if_ended()
+
+    def raise_if_silent(self) -> None:
+        """See `Conditions`. Only members with a launcher can run without a component of Aeron."""
+        for member in self.members if self.config.launcher else ():
+            member.raise_if_unstarted(is_late=True)
 
     def _stalls_since(self, begin_ns: int) -> list[Stall]:
         """Reads copies of the traces. Containers share the monotonic clock of the engine's machine."""

@@ -3,10 +3,12 @@
 This module knows tar files and folders, not clusters.
 """
 
+import contextlib
 import os
 import shutil
 import tarfile
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
@@ -48,6 +50,21 @@ def collect_folder(container: Any, source: str, target: Path) -> None:
 
 def read_file(container: Any, source: str) -> bytes:
     """The bytes of one file of a container, running or not; empty when the file does not exist."""
+    with _archive_of(container, source) as archive:
+        entry = next((entry for entry in archive if entry.isreg()), None) if archive is not None else None
+        file = archive.extractfile(entry) if archive is not None and entry is not None else None
+        return b"" if file is None else file.read()
+
+
+def names_in(container: Any, source: str, folder: str) -> list[str]:
+    """The paths below `source` of all files in one of its folders; none when that does not exist."""
+    with _archive_of(container, f"{source}/{folder}") as archive:
+        return [entry.name for entry in archive or () if entry.isreg()]
+
+
+@contextlib.contextmanager
+def _archive_of(container: Any, source: str) -> Iterator[tarfile.TarFile | None]:
+    """A file or folder of a container, running or not, as a tar file; None when it does not exist."""
     import docker
 
     doing = f"reading {source} of {container.name}"
@@ -56,13 +73,13 @@ def read_file(container: Any, source: str) -> bytes:
             try:
                 chunks, _ = container.get_archive(source)
             except docker.errors.NotFound:
-                return b""
+                yield None
+                return
             for chunk in chunks:
                 spool.write(chunk)
             spool.seek(0)
             with tarfile.open(fileobj=spool) as archive:
-                file = next((archive.extractfile(entry) for entry in archive if entry.isreg()), None)
-                return b"" if file is None else file.read()
+                yield archive
     except (OSError, tarfile.TarError) as error:
         raise EnvironmentFault(f"{doing}: {error}") from error
 

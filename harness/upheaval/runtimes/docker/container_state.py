@@ -37,7 +37,11 @@ def raise_own_fault(container: Any, who: str, expected: Sequence[int]) -> None:
     fault = own_fault(container.attrs["State"], expected)
     if not fault:
         return
+    raise EnvironmentFault(f"{who} {fault}: {last_line(container, who)}")
+
+
+def last_line(container: Any, who: str) -> str:
+    """The last line that the container printed."""
     with engine_errors(f"reading the output of {who}"):
         lines = printed(container.logs(tail=5)).split("\n")
-    last = next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
-    raise EnvironmentFault(f"{who} {fault}: {last}")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")

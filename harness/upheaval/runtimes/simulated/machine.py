@@ -93,6 +93,10 @@ class Machine(ABC):
             self._fabric.power_off(self.host)
             self.disk.power_cut()
 
+    def replace_disk(self) -> None:
+        """Give the host, which runs no process of it, an empty disk."""
+        self.disk = Disk(self._world, f"{self.host}/{self.incarnations}")
+
     def tracer(self) -> SimulatedTracer:
         """The tracer of the current incarnation, or of the last one."""
         return SimulatedTracer(
