@@ -18,7 +18,8 @@ from upheaval.records import RunFolder, jsonfields
 from upheaval_pipeline.contents import rows_in_lake
 from upheaval_pipeline.lake import Lake
 from upheaval_pipeline.lake_files import files_of, write_frame
-from upheaval_pipeline.tables import SEED_LINE, SEEDS, SEEDS_NAME, read_lines
+from upheaval_pipeline.tables import CHOICES, SEED_LINE, SEEDS, SEEDS_NAME, read_lines
+from upheaval_pipeline.tapes import choices_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -135,6 +136,7 @@ def _seeds(
         F.coalesce("simulated_seconds", "seconds").alias("seconds"),
         "schedule",
         "smallest",
+        F.udf(choices_of, CHOICES, useArrow=False)("tape").alias("choices"),
         F.when(F.expr(is_bad), reason).alias("_reject"),
         F.lit(contents).alias("contents"),
         F.lit("").alias("made_by"),

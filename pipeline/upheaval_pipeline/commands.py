@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING
 
 from upheaval.cli import parsing, report, ui, verify
 from upheaval.cli.cluster_commands import UiOptions
+from upheaval.cli.fault_commands import CampaignOptions
 from upheaval.cli.judge_commands import AskOptions, IngestOptions, QueryOptions, RunsOptions, VerifyOptions
 from upheaval.cli.tables import table
 from upheaval.errors import UsageError
 from upheaval.records import RunFolder, write_atomically
 from upheaval.records.labels import LabelsOfIngest, labels_of
 from upheaval_pipeline.engines import AUTO, DUCKDB, SPARK, chosen, engine_of, require_lake_reader
-from upheaval_pipeline.session import LOCAL, require_spark, session
+from upheaval_pipeline.session import require_spark
+from upheaval_pipeline.shown_session import shown_session
 
 if TYPE_CHECKING:
     from upheaval_pipeline.contents import Contents
@@ -37,7 +39,7 @@ def verify_on_spark(options: RunsOptions) -> int:
     require_spark()
     for run in options.runs:
         RunFolder(run).read_manifest()
-    judged = _judge_on_spark(options.master or LOCAL, options.runs)
+    judged = _judge_on_spark(options.master, options.runs)
     return verify.show_judged(judged, as_list=options.are_several, as_json=options.json)
 
 
@@ -51,7 +53,7 @@ def verify_lake(options: VerifyOptions) -> int:
 
     def judge(folders: Sequence[Path]) -> list["Judged"]:
         if options.engine == SPARK:
-            return _judge_on_spark(options.master or LOCAL, folders)
+            return _judge_on_spark(options.master, folders)
         return judge_each(None, folders)
 
     lake = open_lake(options.lake or "")
@@ -65,12 +67,11 @@ def verify_lake(options: VerifyOptions) -> int:
     return verify.show_judged(judged, as_list=options.are_several, as_json=options.json)
 
 
-def _judge_on_spark(master: str, folders: Sequence[Path]) -> list["Judged"]:
+def _judge_on_spark(master: str | None, folders: Sequence[Path]) -> list["Judged"]:
     from upheaval_pipeline.whole import judge_each
 
-    _say_start()
-    with session(master) as spark:
-        return judge_each(spark, folders)
+    with shown_session(master) as shown:
+        return judge_each(shown.spark, folders)
 
 
 def measure_on_spark(options: RunsOptions) -> int:
@@ -83,8 +84,8 @@ def measure_on_spark(options: RunsOptions) -> int:
         RunFolder(run).read_manifest()
     lake = None if options.lake is None else open_lake(options.lake)
     names = [str(run) for run in options.runs] if lake is None else _runs(lake, options)
-    _say_start()
-    with session(options.master or LOCAL) as spark:
+    with shown_session(options.master) as shown:
+        spark = shown.spark
         measured = list(measure(spark, options.runs) if lake is None else measure_lake(spark, lake, names))
     return report.show_figures(dict(zip(names, measured, strict=True)), as_json=options.json)
 
@@ -95,6 +96,7 @@ def ingest(options: IngestOptions) -> int:
     from upheaval_pipeline.campaigns import campaigns_in_lake, has_all_campaigns, seeds_file
     from upheaval_pipeline.contents import contents_of_runs, new_runs, rows_in_lake
     from upheaval_pipeline.lake import Lake, require_place
+    from upheaval_pipeline.upkeep import due
 
     require_place(options.lake)
     files = {path: seeds_file(path) for path in options.paths}
@@ -108,6 +110,8 @@ def ingest(options: IngestOptions) -> int:
         written = rows_in_lake(lake, "runs", runs) | campaigns_in_lake(campaigns, lake)
     else:
         written = _ingested(options, runs, campaigns)
+        if is_due := due(Lake(options.lake)):
+            _say(is_due)
     if options.json:
         print(json.dumps(written, indent=2))
     else:
@@ -130,20 +134,23 @@ def _ingested(
             raise UsageError("Spark reads the lines of campaigns: leave out --engine python")
         return ingest_runs(None, runs, options.lake, _say, labels)
     require_spark()
-    _say_start()
-    with session(options.master or LOCAL) as spark:
-        written = ingest_runs(spark, runs, options.lake, _say, labels) if runs else {}
-        return written | (ingest_campaigns(spark, campaigns, options.lake, _say) if campaigns else {})
-
-
-def _say_start() -> None:
-    """Spark takes seconds to start, in which people at a terminal would see nothing."""
-    if sys.stderr.isatty():
-        _say("starting Spark")
+    with shown_session(options.master) as shown:
+        say = shown.line.say
+        written = ingest_runs(shown.spark, runs, options.lake, say, labels) if runs else {}
+        return written | (ingest_campaigns(shown.spark, campaigns, options.lake, say) if campaigns else {})
 
 
 def _say(text: str) -> None:
     print(f"upheaval: {text}", file=sys.stderr, flush=True)
+
+
+def campaign_on_spark(options: CampaignOptions) -> int:
+    """Run the seeds of a campaign in Spark's tasks."""
+    require_spark()
+    require_lake_reader()
+    from upheaval_pipeline.campaign_command import campaign_on_spark
+
+    return campaign_on_spark(options)
 
 
 def query(options: QueryOptions) -> int:
@@ -177,8 +184,6 @@ def _chosen(wanted: str, master: str | None) -> str:
     engine = chosen(wanted, master)
     if wanted == AUTO:
         _say(f"{_ENGINES[engine]} reads the lake (--engine)")
-    if engine == SPARK:
-        _say_start()
     return engine
 
 

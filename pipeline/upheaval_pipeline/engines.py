@@ -8,7 +8,8 @@ from typing import Final
 from upheaval.errors import EnvironmentFault
 from upheaval.extras import install_line
 from upheaval_pipeline.engine import Engine
-from upheaval_pipeline.session import LOCAL, require_spark, session
+from upheaval_pipeline.session import require_spark
+from upheaval_pipeline.shown_session import shown_session
 
 DUCKDB, SPARK, AUTO = "duckdb", "spark", "auto"
 _MODULES: Final = ("duckdb", "sqlglot", "pyarrow")
@@ -43,10 +44,10 @@ def engine_of(name: str, master: str | None) -> Iterator[Engine]:
         with duck_engine() as engine:
             yield engine
         return
-    with session(master or LOCAL) as spark:
+    with shown_session(master) as shown:
         from upheaval_pipeline.spark_engine import SparkEngine
 
-        yield SparkEngine(spark)
+        yield SparkEngine(shown.spark)
 
 
 def _require(*modules: str) -> None:

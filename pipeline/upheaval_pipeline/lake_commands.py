@@ -33,10 +33,8 @@ def info(options: LakeOptions) -> int:
     }
     head = ["table", "files", "bytes", "rows", "version"]
     rows = [[one.table, *map(str, (one.files, one.bytes, one.rows, one.version))] for one in tables]
-    text = (
-        f"{facts['runs']} runs and {facts['campaigns']} campaigns, ingested from {times[0]} to {times[-1]}\n\n"
-        f"{table([head, *rows])}{_due(lake)}"
-    )
+    contents = f"{facts['runs']} runs and {facts['campaigns']} campaigns, ingested from {times[0]} to {times[-1]}"
+    text = "\n\n".join(filter(None, (contents, table([head, *rows]), upkeep.due(lake))))
     answer(text, {**facts, "tables": [asdict(one) for one in tables]}, as_json=options.json)
     return 0
 
@@ -81,13 +79,6 @@ def migrate(options: LakeOptions) -> int:
     runs = migrate(options.lake)
     answer(f"{runs} runs and campaigns migrated", {"migrated": runs}, as_json=options.json)
     return 0
-
-
-def _due(lake: "Lake") -> str:
-    from upheaval_pipeline.upkeep import small_files
-
-    number = small_files(lake)
-    return f"\n\n{number} files are small: `upheaval lake optimize --lake {lake.where}` is due" if number else ""
 
 
 def _files(lake: "Lake") -> int:

@@ -60,8 +60,7 @@ class Place:
     @property
     def delta_options(self) -> Mapping[str, str] | None:
         """What Delta's own client needs beside the variables: leave to talk to an endpoint without TLS."""
-        endpoint = next((os.environ[name] for name in _ENDPOINTS if os.environ.get(name)), "")
-        return {"allow_http": "true"} if self.is_remote and endpoint.startswith("http://") else None
+        return {"allow_http": "true"} if self.is_remote and endpoint().startswith("http://") else None
 
     def sizes(self) -> dict[str, int]:
         """The size of every file below the root. Raises `UsageError` when they cannot be listed."""
@@ -71,6 +70,11 @@ class Place:
         except OSError as error:
             raise UsageError(f"{self.text} is not a lake: {_first_line(error)}") from None
         return {info.path[len(self.root) + 1 :]: info.size for info in infos if info.is_file}
+
+
+def endpoint() -> str:
+    """The address of an object store that is not Amazon's; empty without one."""
+    return next((os.environ[name] for name in _ENDPOINTS if os.environ.get(name)), "")
 
 
 def _first_line(error: Exception) -> str:

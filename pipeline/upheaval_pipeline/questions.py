@@ -166,13 +166,17 @@ QUESTIONS: Final = (
     Question(
         "regressions",
         "By how much are more runs not valid, answers slower or failovers longer on a version than on an earlier one"
-        " (or on another system), with an interval of 95 %?",
+        " (or on another system), with an interval of 95 %? A version that is worse is `mended` where the newest one is"
+        " not worse than the same earlier one",
         f"""SELECT concat(base_system, ' ', base_version, ' to ', system, ' ', version) AS change, what,
         coalesce(scenario, 'no scenario') AS scenario, runtime, base_system, base_version, system, version, base_runs,
         runs, base_level, level, difference, lowest, highest,
-        CASE WHEN NOT is_same_system THEN 'another system' WHEN {is_worse("")} THEN 'worse'
-            WHEN highest < 0 THEN 'better' ELSE 'not shown' END AS outcome
-        FROM regressions WHERE is_same_system OR difference > 0 OR (difference = 0 AND base_system < system)
+        CASE WHEN NOT is_same_system THEN 'another system' WHEN is_worse AND is_still_worse THEN 'worse'
+            WHEN is_worse THEN 'mended' WHEN highest < 0 THEN 'better' ELSE 'not shown' END AS outcome
+        FROM (SELECT *, max(is_worse AND is_newest) OVER (PARTITION BY what, scenario, runtime, is_same_system,
+                base_system, base_version) AS is_still_worse
+            FROM (SELECT *, {is_worse("")} AS is_worse FROM regressions))
+        WHERE is_same_system OR difference > 0 OR (difference = 0 AND base_system < system)
         ORDER BY outcome = 'worse' DESC, what = '{NOT_VALID}' DESC, what, lowest DESC, difference DESC, change,
         scenario, runtime""",
         Bars(("change", "scenario", "runtime", "outcome"), "difference", "", "lowest", "highest", "what"),

@@ -27,7 +27,8 @@ LOOPBACK = "127.0.0.1"
 CONNECT_TIMEOUT_S = 5.0
 WORKERS_TIMEOUT_S = 60.0
 _LOG_SETTINGS = "rootLogger.level = off\n"
-_STANDALONE = "spark://"
+_STANDALONE, _CONNECT = "spark://", "sc://"
+MASTERS = "give the address of the master, such as spark://HOST:7077"
 _DRIVER_HOST = "spark.driver.host"
 _ADDRESSES = ("SPARK_LOCAL_IP", "SPARK_LOCAL_HOSTNAME")
 """The variables by which people say which address and name Spark has here."""
@@ -75,7 +76,7 @@ def session(master: str = LOCAL, settings: Mapping[str, str] | None = None) -> I
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         spark = _start(scratch, master, settings or {})
         try:
-            if not _is_local(master):
+            if not is_local(master):
                 _require_workers(spark, master)
                 spark.sparkContext.addPyFile(str(_package(scratch)))
             sources.register(spark)
@@ -171,10 +172,11 @@ def _addresses(settings: Mapping[str, str]) -> Iterator[None]:
 
 
 def _is_on_loopback(master: str) -> bool:
-    return _is_local(master) or re.match(r"spark://(127\.|localhost:)", master) is not None
+    return is_local(master) or re.match(r"spark://(127\.|localhost:)", master) is not None
 
 
-def _is_local(master: str) -> bool:
+def is_local(master: str) -> bool:
+    """Whether tasks run on this machine, in processes of this session."""
     return master == "local" or master.startswith("local[")
 
 
@@ -190,7 +192,11 @@ def _hosts(master: str) -> list[tuple[str, int]]:
 
 
 def _require_master(master: str) -> None:
-    """Raise at once for a standalone master that cannot be reached: Spark itself tries for minutes."""
+    """Raise at once for a standalone master that cannot be reached: Spark itself tries for minutes; and for Spark
+    Connect, which has no tasks of Python alone.
+    """
+    if master.startswith(_CONNECT):
+        raise EnvironmentFault(f"{master} is Spark Connect, which takes no RDDs, and our tasks are RDDs: {MASTERS}")
     if not master.startswith(_STANDALONE):
         return
     try:
@@ -239,6 +245,8 @@ def _quiet_start(scratch: Path) -> Iterator[None]:
 
 
 def _settings(scratch: Path, master: str) -> dict[str, str]:
+    from upheaval_pipeline.place import endpoint
+
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -255,6 +263,10 @@ def _settings(scratch: Path, master: str) -> dict[str, str]:
         "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
         "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
     }
+    store = endpoint()
+    if store:
+        # Such stores have no name for each bucket.
+        settings |= {"spark.hadoop.fs.s3a.endpoint": store, "spark.hadoop.fs.s3a.path.style.access": "true"}
     if _is_on_loopback(master) and not any(name in os.environ for name in _ADDRESSES):
         settings |= {_DRIVER_HOST: LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
     return settings
@@ -281,8 +293,18 @@ def _reason(error: BaseException, scratch: Path) -> str:
 
 def _cause(error: BaseException) -> str:
     """The last cause that is named anywhere in what a failed job says."""
+    if "S3AFileSystem not found" in str(error):
+        return f"no client of S3: set PYSPARK_SUBMIT_ARGS='{store_client()}', or read with --engine duckdb"
     named = re.findall(r"(?m)^[ \t]*(?:Caused by: )?([\w.$]+(?:Error|Exception|Failure|Fault)(?:: .+)?)$", str(error))
     return (named[-1] if named else _first_line(error))[:_REASON_LENGTH]
+
+
+def store_client() -> str:
+    """The value of `PYSPARK_SUBMIT_ARGS` by which Spark gets Hadoop's client of S3, of PySpark's version of Hadoop."""
+    import pyspark
+
+    (of_hadoop,) = (Path(pyspark.__file__).parent / "jars").glob("hadoop-client-api-*.jar")
+    return f"--packages org.apache.hadoop:hadoop-aws:{of_hadoop.stem.rpartition('-')[2]} pyspark-shell"
 
 
 def _first_line(error: BaseException) -> str:

@@ -68,10 +68,13 @@ SEED_LINE: Final = (
     "seed bigint, runtime string, system string, version string, service string, members int, sync_level int, "
     "verdict string, promise string, detail string, findings array<string>, inconclusive boolean, "
     "processor_seconds double, operations bigint, elections bigint, snapshots bigint, endings bigint, "
-    f"faults array<string>, fault_counts {_COUNTS}, moves map<string, bigint>, folder string"
+    f"faults array<string>, fault_counts {_COUNTS}, moves map<string, bigint>, folder string, tape string"
 )
 """What a line of a campaign has, of simulated seeds or of live ones."""
-SEEDS: Final = f"run string, {SEED_LINE}, seconds double, schedule string, smallest string, _reject string"
+CHOICES: Final = "array<struct<span:string,number:int,label:string,value:string>>"
+SEEDS: Final = (
+    f"run string, {SEED_LINE}, seconds double, schedule string, smallest string, choices {CHOICES}, _reject string"
+)
 VERDICTS: Final = (
     "run string, run_verdict string, folder string, number int, promise string, verdict string, detail string, "
     "late_ms long, members array<int>, position long, operation long, explanation string, "
@@ -100,7 +103,8 @@ ROWS: Final = {
     "rejects": "a line or file that could not be read",
     "verdicts": "a promise of a run and the finding on it, without a verdict where the promise was not checked; or why "
     "the run cannot be judged",
-    "seeds": "a seed of a campaign: what was drawn, what came of it, and the schedules that are kept of it",
+    "seeds": "a seed of a campaign: what was drawn, what came of it, and the schedules that are kept of it; `tape` is"
+    " JSON text, the file `tape.json` of its run folder",
 }
 """What a row of each table is that queries see."""
 BATCH: Final = 4096

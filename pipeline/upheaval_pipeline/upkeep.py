@@ -63,6 +63,12 @@ def small_files(lake: Lake) -> int:
     return sum(map(len, sizes)) if any(len(small) >= DUE_FILES for small in sizes) else 0
 
 
+def due(lake: Lake) -> str:
+    """The line that says that a lake is worth compacting; empty where it is not."""
+    number = small_files(lake)
+    return f"{number} files are small: `upheaval lake optimize --lake {lake.where}` is due" if number else ""
+
+
 def optimize(lake: Lake, now: float | None = None) -> int:
     """Rewrite small files, and those with rows that do not count; return how many files there were before.
 

@@ -391,6 +391,13 @@ VIEWS: Final = (
         FROM seeds GROUP BY system, version, runtime, seed HAVING count(*) > 1""",
     ),
     View(
+        "tapes",
+        "a choice that made a seed of a simulated campaign: its label and its value as text, the span that it is in,"
+        " such as `fault` (nothing: the whole tape), and the number of the span, from 0",
+        """SELECT run, seed, choice.span AS span, choice.number AS number, choice.label AS label,
+        choice.value AS value FROM (SELECT run, seed, explode(choices) AS choice FROM seeds)""",
+    ),
+    View(
         "coverage",
         "a move between states of elections, and a kind of fault: in how many seeds both were seen, how often the move",
         f"""SELECT system, version, split_part(move, '>', 1) AS from_state, split_part(move, '>', 2) AS to_state, fault,
@@ -486,20 +493,22 @@ VIEWS: Final = (
     View(
         "regressions",
         "a scenario on a version of a system, and on a later version or another system: how much higher the level is"
-        f" (the rate of runs that are not valid; with {SPLIT_MIN} runs on both, the times of `levels`), and its"
-        " interval of 95 % as in `splits`",
+        f" (the rate of runs that are not valid; with {SPLIT_MIN} runs on both, the times of `levels`), its"
+        " interval of 95 % as in `splits`, and whether the version is the newest of the scenario",
         f"""WITH tries AS (SELECT '{NOT_VALID}' AS what, scenario, system, version, runtime, first, runs,
             rate AS level, lowest, highest FROM tried
             UNION ALL SELECT what, scenario, system, value, runtime, first, runs, level,
                 {_level_bound("-", "")}, {_level_bound("+", "")}
             FROM trend WHERE label = 'version' AND what <> '{NOT_VALID}' AND runs >= {SPLIT_MIN}),
-        placed AS (SELECT *, split_part(system, ':', 1) AS name, {_FOLLOWS} AS place FROM tries)
-        SELECT b.what, b.scenario, b.runtime, a.name = b.name AS is_same_system,
+        placed AS (SELECT *, split_part(system, ':', 1) AS name, {_FOLLOWS} AS place FROM tries),
+        ordered AS (SELECT *, place = max(place) OVER (PARTITION BY what, scenario, runtime, name) AS is_newest
+            FROM placed)
+        SELECT b.what, b.scenario, b.runtime, a.name = b.name AS is_same_system, b.is_newest,
         a.system AS base_system, a.version AS base_version, b.system, b.version,
         a.runs AS base_runs, b.runs, a.level AS base_level, b.level, b.level - a.level AS difference,
         b.level - a.level - sqrt(pow(b.level - b.lowest, 2) + pow(a.highest - a.level, 2)) AS lowest,
         b.level - a.level + sqrt(pow(b.highest - b.level, 2) + pow(a.level - a.lowest, 2)) AS highest
-        FROM placed AS a JOIN placed AS b ON a.what = b.what AND a.scenario <=> b.scenario AND a.runtime = b.runtime
+        FROM ordered AS a JOIN ordered AS b ON a.what = b.what AND a.scenario <=> b.scenario AND a.runtime = b.runtime
             AND (a.name <> b.name OR a.place < b.place)""",
     ),
     View(

@@ -11,6 +11,7 @@ from support.campaign_lines import line, some, written
 from support.lakes import asked, table_files
 from upheaval.campaign.live import LiveCampaign, LiveOutcome
 from upheaval.campaign.seed import Fate
+from upheaval.campaign.swarm import draw_swarm
 from upheaval.checkers.verdict import Report, Verdict
 from upheaval.errors import UsageError
 from upheaval_pipeline.campaigns import ingest_campaigns, seeds_file
@@ -52,6 +53,15 @@ def test_what_got_worse_comes_with_newcombes_interval(lake: str, spark: Any) -> 
 def test_coverage_is_of_moves_and_faults_that_were_proved(lake: str, spark: Any) -> None:
     sql = "SELECT from_state, to_state, fault, sum(seeds), sum(moves) FROM coverage GROUP BY ALL"
     assert asked(lake, sql, 9).rows == (("CANVASS", "NOMINATE", "kill-leader", 150, 750),)
+
+
+def test_the_choices_of_a_tape_are_rows(lake: str, spark: Any) -> None:
+    sql = "SELECT value, count(*) FROM tapes WHERE span = '' AND label = 'members' GROUP BY value"
+    assert asked(lake, sql, 9).rows == ((str(draw_swarm(1).members), 150),)
+    sql = """SELECT number, value FROM tapes
+        JOIN (SELECT run, seed FROM seeds WHERE smallest IS NOT NULL) USING (run, seed)
+        WHERE span = 'fault' AND label = 'kind' ORDER BY number"""
+    assert asked(lake, sql, 99).rows == tuple(enumerate(planned.kind for planned in draw_swarm(1).faults))
 
 
 def test_a_campaign_that_has_grown_replaces_what_was_there_and_seeds_that_differ_are_flakes(

@@ -1,5 +1,6 @@
-"""A lake in an object store: a local S3 server has it, and two processes write to it at once. Starts no Spark."""
+"""A lake in an object store: a local S3 server has it, and two processes write at once. Spark reads it at night."""
 
+import json
 import os
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from upheaval_pipeline.delta import snapshot
 from upheaval_pipeline.ingest import ingest
 from upheaval_pipeline.lake import open_lake
 from upheaval_pipeline.place import Place
+from upheaval_pipeline.session import store_client
 from upheaval_pipeline.upkeep import drop, optimize
 
 LAKE = "s3://bucket/lakes/month"
@@ -110,3 +112,20 @@ def test_a_place_that_is_not_there_is_one_line(capsys: pytest.CaptureFixture[str
     assert printed.err.count("\n") == 2
     assert "s3://nobucket/lake/runs is damaged or cannot be read: " in printed.err
     assert "nothing://bucket/lake is not a lake: " in printed.err
+
+
+@pytest.mark.nightly
+def test_spark_reads_it_with_hadoops_client_and_says_where_that_is_to_be_had(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ingest(None, [built(tmp_path / "a", "a"), built(tmp_path / "b", "b", 60)], LAKE)
+    words = ["query", "SELECT run, count(*) AS n FROM history GROUP BY run ORDER BY run", "--lake", LAKE, "--json"]
+    without = begun(*words, "--engine", "spark")
+    printed, _ = without.communicate()
+    assert (without.returncode, printed.count("\n")) == (2, 1)
+    assert f"no client of S3: set PYSPARK_SUBMIT_ARGS='{store_client()}'" in printed
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", store_client())
+    reader = begun(*words, "--engine", "spark")
+    printed, _ = reader.communicate()
+    assert reader.returncode == 0, printed
+    assert [json.loads(line) for line in printed.splitlines()] == [{"run": "a", "n": 40}, {"run": "b", "n": 60}]

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -22,6 +23,8 @@ from support.built_runs import good_run
 from support.lakes import asked, table_files
 from support.spark_master import HOST, spark_master
 from support.spark_settings import FOR_SMALL_TABLES, SMALL_JVM
+from upheaval.campaign.findability import SEEDS_FILE
+from upheaval.campaign.seed import try_seed
 from upheaval.checkers.judge import verify_run
 from upheaval.waits import wait_until
 from upheaval_pipeline.packages import PACKAGES
@@ -156,12 +159,16 @@ def executors(settings: dict[str, str]) -> list[psutil.Process]:
 def test_an_executor_that_is_killed_in_the_middle_changes_nothing(
     cluster: tuple[str, dict[str, str]], tmp_path: Path
 ) -> None:
-    """Of ingest, which judges, and of judging alone."""
+    """Of ingest, which judges, and of judging alone; a run is a hundred times as long as the others."""
     master, settings = cluster
-    run, lake = tmp_path / "run", tmp_path / "lake"
-    good_run(20_000).write(run)
-    expected = {finding.promise: finding.detail for finding in verify_run(run).findings}
-    for words in (["ingest", str(run), "--lake", str(lake)], ["verify", str(run), "--engine", "spark"]):
+    lengths, lake = {"long": 20_000, **{f"short-{number}": 200 for number in range(10)}}, tmp_path / "lake"
+    for name, length in lengths.items():
+        built = good_run(length)
+        built.manifest = replace(built.manifest, run_id=name)
+        built.write(tmp_path / name)
+    runs = [str(tmp_path / name) for name in lengths]
+    expected = [verify_run(run).to_fields() for run in runs]
+    for words in (["ingest", *runs, "--lake", str(lake)], ["verify", *runs, "--engine", "spark"]):
         command = [*words, "--json", "--master", master]
         with begun(*command, settings=settings) as job:
 
@@ -174,9 +181,39 @@ def test_an_executor_that_is_killed_in_the_middle_changes_nothing(
             told, why = job.communicate(timeout=COMMAND_TIMEOUT_S)
         assert job.returncode == 0, why
         assert not lost.is_running()
-    (judged,) = json.loads(told) if told.startswith("[") else [json.loads(told)]
-    assert {each["promise"]: each["detail"] for each in judged["promises"]} == expected
-    assert asked(str(lake), "SELECT count(*) FROM history", 9).rows == ((20_000,),)
+    assert json.loads(told) == json.loads(json.dumps(expected))
+    counts = asked(str(lake), "SELECT run, count(*) FROM history GROUP BY run", 99).rows
+    assert dict(counts) == lengths
+    kept = asked(str(lake), "SELECT run, verdict FROM judged", 99).rows
+    assert dict(kept) == {name: one["verdict"] for name, one in zip(lengths, expected, strict=True)}
+
+
+@pytest.mark.nightly
+def test_a_campaign_whose_executor_is_killed_has_every_seed_in_order_and_in_the_lake(
+    cluster: tuple[str, dict[str, str]], tmp_path: Path
+) -> None:
+    master, settings = cluster
+    out, lake = tmp_path / "out", tmp_path / "lake"
+    where = ["--out", str(out), "--lake", str(lake)]
+    with begun(
+        "campaign", "--engine", "spark", "--master", master, "--seeds", "1..16", *where, settings=settings
+    ) as job:
+
+        def has_begun() -> list[psutil.Process] | None:
+            assert job.poll() is None, job.communicate()
+            return (executors(settings) or None) if (out / SEEDS_FILE).is_file() else None
+
+        lost, *_ = wait_until(has_begun, timeout_s=COMMAND_TIMEOUT_S, describe=lambda: "no executor with a seed")
+        lost.kill()
+        _, why = job.communicate(timeout=COMMAND_TIMEOUT_S)
+    assert job.returncode == 0, why
+    lines = [json.loads(line) for line in (out / SEEDS_FILE).read_text().splitlines()]
+    assert [line["seed"] for line in lines] == list(range(1, 17))
+    first = try_seed(1, None, tmp_path).to_fields()
+    assert {**lines[0], "processor_seconds": 0, "tape": 0} == {**first, "processor_seconds": 0, "tape": 0}
+    sql = "SELECT seed, tape IS NOT NULL FROM seeds ORDER BY seed"
+    assert asked(str(lake), sql, 99).rows == tuple((seed, True) for seed in range(1, 17))
+    assert asked(str(lake), "SELECT count(DISTINCT seed) FROM tapes", 9).rows == ((16,),)
 
 
 def test_a_master_that_cannot_be_used_is_one_line(tmp_path: Path) -> None:
@@ -191,6 +228,7 @@ def test_a_master_that_cannot_be_used_is_one_line(tmp_path: Path) -> None:
         (f"spark://{HOST}:{port}", "no Spark master answers at"),
         ("spark://nobody", "expected spark://HOST:PORT as Spark master, got 'spark://nobody'"),
         ("sparkle://here", "Spark does not start with master"),
+        ("sc://here:15002", "is Spark Connect, which takes no RDDs"),
     ):
         done = upheaval(*command, master, settings=settings)
         assert done.returncode == 2

@@ -187,8 +187,8 @@ def test_an_ingest_whose_files_a_drop_erased_commits_nothing(lake: Path) -> None
     assert open_lake(str(lake)).flaws == {}
 
 
-def test_info_says_when_a_lake_is_worth_compacting(
-    lake: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_info_and_ingest_say_when_a_lake_is_worth_compacting(
+    lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["lake", "info", "--lake", str(lake)]
     assert main(words) == 0
@@ -196,6 +196,10 @@ def test_info_says_when_a_lake_is_worth_compacting(
     monkeypatch.setattr(upkeep, "DUE_FILES", 4)
     assert main(words) == 0
     assert capsys.readouterr().out.endswith(f" files are small: `upheaval lake optimize --lake {lake}` is due\n")
+    good_run(count=1).write(tmp_path / "more")
+    ingested = ["ingest", str(tmp_path / "more"), "--lake", str(lake), "--engine", "python"]
+    assert main(ingested) == 0
+    assert capsys.readouterr().err.endswith(f" files are small: `upheaval lake optimize --lake {lake}` is due\n")
     upkeep.optimize(open_lake(str(lake)))
     assert main([*words, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["small_files"] == 0

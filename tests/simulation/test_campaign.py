@@ -99,6 +99,7 @@ def test_a_short_campaign_is_valid_and_says_what_it_exercised(short_campaign: tu
     lines = [json.loads(line) for line in (folder / "seeds.jsonl").read_text().splitlines()]
     assert [line["seed"] for line in lines] == list(SHORT)
     assert all(line["simulated_seconds"] >= 60 and line["operations"] >= 500 for line in lines)
+    assert [line["tape"] for line in lines] == [tape_of(draw_swarm(seed)).to_fields() for seed in SHORT]
     assert json.loads((folder / "summary.json").read_text()) == summary.to_fields()
     text = as_text(summary)
     for kind, counts in summary.faults.items():

@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from pathlib import Path
 
+from upheaval.campaign.campaign import line_of
 from upheaval.campaign.seed import Fate, SeedOutcome
 from upheaval.campaign.swarm import draw_swarm
 from upheaval.checkers.promises import Promise
@@ -19,7 +20,7 @@ def line(seed: int, version: str, verdict: Verdict = Verdict.VALID) -> dict[str,
         outcome.promise, outcome.detail = str.__str__(Promise.VOTES_KEPT), "member 1 voted twice"
     outcome.faults = {"kill-leader": Counter({Fate.PLANNED: 4, Fate.PROVED: 3, Fate.UNSEEN: 1}), "cut": Counter()}
     outcome.moves = {"CANVASS>NOMINATE": 5}
-    return {**outcome.to_fields(), "seed": seed, "version": version}
+    return {**line_of(outcome), "seed": seed, "version": version}
 
 
 def written(folder: Path, lines: list[dict[str, Json]]) -> Path:

@@ -1,8 +1,9 @@
-"""A campaign: one seed after the other in some worker processes, and the sum of what they exercised."""
+"""A campaign: seeds in worker processes, or wherever a runner has them run, and the sum of what they exercised."""
 
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,7 @@ from upheaval.campaign.findability import SEEDS_FILE, rate_excluded
 from upheaval.campaign.goals.table import GOALS, unreached
 from upheaval.campaign.pool import some_at_a_time
 from upheaval.campaign.seed import Fate, FaultCounts, SeedOrigin, SeedOutcome, fields_of, try_origin
+from upheaval.campaign.swarm_tape import tape_of
 from upheaval.checkers.verdict import Verdict, worst
 from upheaval.records import Json, jsonfields, owned_folder
 from upheaval.scenario import OwnCode
@@ -19,6 +21,10 @@ from upheaval_node.cluster.election_states import LEGAL_MOVES
 from upheaval_node.cluster.rules import OWN
 
 SUMMARY_FILE: Final = "summary.json"
+Runner = Callable[[Sequence[SeedOrigin], Path | None], AbstractContextManager[Iterator[SeedOutcome]]]
+"""Runs seeds: their outcomes in order, while the context is open. The run folders of the first failed seeds go to the
+path.
+"""
 
 
 def legal_moves() -> set[str]:
@@ -120,11 +126,17 @@ class Summary:
         }
 
 
+def line_of(outcome: SeedOutcome) -> dict[str, Json]:
+    """The fields of a seed in `seeds.jsonl`: its outcome, and the tape that makes the same run."""
+    return {**outcome.to_fields(), "tape": tape_of(outcome.swarm).to_fields()}
+
+
 def run_campaign(
     seeds: Iterable[int],
     summary: Summary | None = None,
     *,
     workers: int = 1,
+    runner: Runner | None = None,
     planted: str | None = None,
     own: OwnCode | None = None,
     compatibility: str = OWN,
@@ -136,23 +148,24 @@ def run_campaign(
     """Run seeds until `until` holds for an outcome. `show` gets each outcome after the summary has counted it.
 
     With `out`, one line per outcome is written there. Even with several workers, outcomes come in the order of the
-    seeds. `keep` gets the run folders of the first failed seeds.
+    seeds. A `runner` takes the place of the worker processes. `keep` gets the run folders of the first failed seeds.
     """
     summary = Summary() if summary is None else summary
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         (out / SEEDS_FILE).unlink(missing_ok=True)
+    origins = [SeedOrigin(seed, planted, own, compatibility) for seed in seeds]
     try:
-        origins = [SeedOrigin(seed, planted, own, compatibility) for seed in seeds]
-        for outcome in _outcomes(origins, workers, keep):
-            if out is not None:
-                with (out / SEEDS_FILE).open("a", encoding="utf-8") as stream:
-                    stream.write(jsonfields.to_json(outcome.to_fields(), indent=None) + "\n")
-            # After its line is written: if the campaign is interrupted here, every counted seed has a line.
-            summary.add(outcome)
-            show(outcome)
-            if until(outcome):
-                break
+        with (runner or partial(in_processes, workers=workers))(origins, keep) as outcomes:
+            for outcome in outcomes:
+                if out is not None:
+                    with (out / SEEDS_FILE).open("a", encoding="utf-8") as stream:
+                        stream.write(jsonfields.to_json(line_of(outcome), indent=None) + "\n")
+                # After its line is written: if the campaign is interrupted here, every counted seed has a line.
+                summary.add(outcome)
+                show(outcome)
+                if until(outcome):
+                    break
     finally:
         # Also when the campaign is interrupted.
         if out is not None:
@@ -160,9 +173,11 @@ def run_campaign(
     return summary
 
 
-def _outcomes(origins: Sequence[SeedOrigin], workers: int, keep: Path | None) -> Iterator[SeedOutcome]:
+@contextmanager
+def in_processes(origins: Sequence[SeedOrigin], keep: Path | None, *, workers: int) -> Iterator[Iterator[SeedOutcome]]:
+    """The runner of this machine. With one worker seeds run in this process."""
     with (
         owned_folder("campaign") as scratch,
         some_at_a_time(partial(try_origin, scratch=scratch, keep=keep), workers) as run,
     ):
-        yield from run(origins)
+        yield run(origins)

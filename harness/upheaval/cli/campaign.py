@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from upheaval.campaign.campaign import Summary, run_campaign
+from upheaval.campaign.campaign import Runner, Summary, run_campaign
 from upheaval.campaign.canary import run_canary
 from upheaval.campaign.findability import CHANCE_MAX, rate_excluded
 from upheaval.campaign.goals.table import GOALS
@@ -21,6 +21,7 @@ from upheaval.checkers.promises import promise_of
 from upheaval.checkers.verdict import Verdict, worst
 from upheaval.cli.fault_commands import CampaignOptions
 from upheaval.cli.fault_rows import fault_rows
+from upheaval.cli.lake_options import in_pipeline
 from upheaval.cli.live_campaign import labelled_seeds, live_campaign
 from upheaval.cli.new_folder import run_folder, runs_folder
 from upheaval.cli.output import note
@@ -40,18 +41,30 @@ from upheaval_chaos.planted.catalogue import bug_named
 from upheaval_node.cluster.rules import OWN
 
 WIDTH = 40
+SPARK = "spark"
 GOALS_SHOWN = 20
 """How many of the goals that were not reached have their names in the text."""
 
 
 def campaign(options: CampaignOptions) -> int:
     """Run the seeds; the exit status is that of the worst verdict."""
+    if options.engine == SPARK:
+        return in_pipeline("campaign_on_spark", options)
+    if options.master is not None or options.lake is not None:
+        raise UsageError("--master and --lake are for campaigns on Spark: add --engine spark")
+    return campaign_by(None, options)
+
+
+def campaign_by(runner: Runner | None, options: CampaignOptions) -> int:
+    """Like `campaign`; a runner takes the place of worker processes, for simulated seeds."""
     seeds = parse_seeds(options.seeds)
     settings = read_settings()
     options = settings.completed(options)
     runtime = options.runtime or settings.runtime or SIMULATED
     if runtime != SIMULATED and options.compatibility != OWN:
         raise UsageError(f"--compatibility is for campaigns of the simulated runtime: remove --runtime {runtime}")
+    if runner is not None and (runtime != SIMULATED or options.dir is not None or options.workers != 1):
+        raise UsageError("--engine spark runs many simulated seeds: leave out --runtime, --dir and --workers")
     if runtime != SIMULATED:
         return live_campaign(options, runtime, seeds)
     if options.system is not None:
@@ -74,14 +87,14 @@ def campaign(options: CampaignOptions) -> int:
             return _one(options, options.dir, origin, seeds)
     cluster_file.require_room(options.out or runs_folder())
     with run_folder(options.out, "campaign") as folder, labelled_seeds(folder, options.labels):
-        return _several(options, seeds, origin, folder)
+        return _several(options, seeds, origin, folder, runner)
 
 
 def _spec_of(own: OwnCode) -> ClusterSpec:
     return ClusterSpec(service=own.service, source=own.source, model=own.model, schema=own.schema)
 
 
-def _several(options: CampaignOptions, seeds: range, first: SeedOrigin, folder: Path) -> int:
+def _several(options: CampaignOptions, seeds: range, first: SeedOrigin, folder: Path, runner: Runner | None) -> int:
     planted, own = first.planted, first.own
     # The failures of a test build and of Aeron's rules are wanted.
     is_remembered = planted is None and first.compatibility == OWN
@@ -104,6 +117,7 @@ def _several(options: CampaignOptions, seeds: range, first: SeedOrigin, folder: 
             ordered,
             summary,
             workers=options.workers,
+            runner=runner,
             planted=planted,
             own=own,
             compatibility=first.compatibility,

@@ -15,10 +15,12 @@ from upheaval.cli.parsing import (
     above_zero,
     bug,
     cluster_option,
+    engine_option,
     json_option,
     jvm_option,
     labels_option,
     launcher_option,
+    master_option,
     member_argument,
     model_option,
     newest_recorded_run,
@@ -139,6 +141,9 @@ class CampaignOptions:
     jvm: str | None = jvm_option()
     seeds: str = option("--seeds", default="1..100", metavar="A..B", help="both included (default 1..100)")
     workers: int = option("--workers", default=1, help="how many processes (default 1)")
+    engine: str = engine_option()
+    master: str | None = master_option()
+    lake: str | None = option("--lake", help="with --engine spark and --out: write outcomes and tapes to this lake")
     service: str | None = _service()
     user: str | None = _user()
     model: str | None = model_option()

@@ -22,8 +22,10 @@ from upheaval.cli.parsing import (
     age,
     alarm,
     cluster_option,
+    engine_option,
     json_option,
     labels_option,
+    master_option,
     moment,
     objective,
     question,
@@ -35,10 +37,6 @@ from upheaval_chaos.options import option
 
 def _lake() -> Any:
     return option("--lake", required=True, help="folder or address of the lake")
-
-
-def _master() -> Any:
-    return option("--master", help="Spark master (default local[*])")
 
 
 def _engine() -> Any:
@@ -64,10 +62,10 @@ class RunsOptions:
 
     runs: tuple[Path, ...] = option(nargs="*", metavar="RUN", help="run folders (default: the newest one in ./runs)")
     json: bool = json_option()
-    engine: str = option("--engine", choices=["python", "spark"], default="python", help="default python")
+    engine: str = engine_option()
     lake: str | None = option("--lake", help="read the runs of a lake instead")
     run_id: str | None = option("--run", metavar="ID", help="one run of the lake (default: all of them)")
-    master: str | None = _master()
+    master: str | None = master_option()
 
     @property
     def are_several(self) -> bool:
@@ -215,7 +213,7 @@ class IngestOptions:
         default="spark",
         help="what reads and judges the runs; python: this process, for few of them (default spark)",
     )
-    master: str | None = _master()
+    master: str | None = master_option()
 
 
 @dataclass(frozen=True)
@@ -228,7 +226,7 @@ class QueryOptions:
     out: Path | None = option("-o", "--out", former=["--output"], metavar="FILE", help="the file of --format")
     json: bool = json_option("print one object a line")
     engine: str = _engine()
-    master: str | None = _master()
+    master: str | None = master_option()
 
 
 @dataclass(frozen=True)
@@ -266,7 +264,7 @@ class AskOptions:
     )
     json: bool = json_option("print one object a line")
     engine: str = _engine()
-    master: str | None = _master()
+    master: str | None = master_option()
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,15 @@
 """Options of `verify` and `measure` that go together: which runs they name, and what reads them."""
 
 from dataclasses import replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from upheaval.cli.judge_commands import RunsOptions, VerifyOptions
 from upheaval.cli.parsing import newest_run
 from upheaval.errors import UsageError
 from upheaval_chaos.options import Command
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 T = TypeVar("T", bound=RunsOptions)
 
@@ -27,6 +30,6 @@ def from_one_place(options: T) -> T:
     return options if options.lake is not None or options.runs else replace(options, runs=(newest_run(),))
 
 
-def in_pipeline(name: str, options: RunsOptions) -> int:
+def in_pipeline(name: str, options: "DataclassInstance") -> int:
     """What the pipeline's command of this name does; its package is above this one."""
     return Command(type(options), f"upheaval_pipeline.commands:{name}").function(options)

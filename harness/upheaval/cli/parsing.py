@@ -259,6 +259,16 @@ def json_option(text: str = "print JSON instead of text", **keywords: Any) -> An
     return option("--json", help=text, **keywords)
 
 
+def engine_option() -> Any:
+    """What runs or judges many: this machine's Python, or Spark's tasks."""
+    return option("--engine", choices=["python", "spark"], default="python", help="default python")
+
+
+def master_option() -> Any:
+    """Of Spark's."""
+    return option("--master", help="Spark master (default local[*])")
+
+
 @dataclass(frozen=True)
 class ClusterOptions:
     """Of commands that take a cluster and nothing more."""

@@ -38,6 +38,12 @@ class ProgressLine:
             self._last_s = time.monotonic()
             print(text, file=self._stream, flush=True)
 
+    def clear(self) -> None:
+        """Leave an empty line, on which the next text begins."""
+        if self._length:
+            print("\r" + " " * self._length + "\r", end="", file=self._stream, flush=True)
+            self._length = 0
+
     def end(self) -> None:
         """What is printed next begins on a new line."""
         if self._length:

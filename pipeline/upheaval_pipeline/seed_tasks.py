@@ -1,0 +1,70 @@
+"""Runs seeds of a campaign in tasks of Spark, one each, on any of its workers.
+
+A task whose executor is lost runs again elsewhere, which changes nothing: a seed gives the same run wherever it runs.
+This module knows nothing of lakes.
+"""
+
+import traceback
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from uuid import uuid4
+
+from upheaval.campaign.seed import SeedOrigin, SeedOutcome, try_origin
+from upheaval.records import owned_folder
+from upheaval_pipeline.workers import settle
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SEEDS_OF_A_CORE: Final = 2
+"""In a job: outcomes come back with the jobs, so that a short one shows progress."""
+JOBS_AT_ONCE: Final = 3
+"""The next ones occupy the cores that the longest seed of a job leaves free."""
+
+
+class SeedDefect(RuntimeError):
+    """A seed raised what no seed may, in a task; the message has its trace there."""
+
+
+@contextmanager
+def in_seed_tasks(
+    spark: "SparkSession", origins: Sequence[SeedOrigin], keep: Path | None
+) -> Iterator[Iterator[SeedOutcome]]:
+    """The runner of Spark. Jobs that still run at the end of the block are cancelled."""
+    context, group = spark.sparkContext, uuid4().hex
+    length = SEEDS_OF_A_CORE * max(context.defaultParallelism, 1)
+    jobs = [origins[begin : begin + length] for begin in range(0, len(origins), length)]
+    work = partial(_tried, keep=None if keep is None else keep.absolute())
+
+    def run(job: Sequence[SeedOrigin]) -> list[SeedOutcome | str]:
+        context.setJobGroup(group, "seeds of a campaign", interruptOnCancel=True)
+        tried: list[SeedOutcome | str] = context.parallelize(job, len(job)).map(work).collect()
+        return tried
+
+    threads = ThreadPoolExecutor(JOBS_AT_ONCE)
+    try:
+        yield (_outcome(one) for tried in threads.map(run, jobs) for one in tried)
+    finally:
+        threads.shutdown(wait=False, cancel_futures=True)
+        context.cancelJobGroup(group)
+        threads.shutdown()
+
+
+def _tried(origin: SeedOrigin, keep: Path | None) -> SeedOutcome | str:
+    """The outcome, or the trace of a defect, which no other task would be without."""
+    settle()
+    with owned_folder("campaign") as scratch:
+        try:
+            return try_origin(origin, scratch, keep)
+        except Exception:  # noqa: BLE001 - the driver raises it
+            return traceback.format_exc()
+
+
+def _outcome(tried: SeedOutcome | str) -> SeedOutcome:
+    if isinstance(tried, str):
+        raise SeedDefect(f"in a task of Spark: {tried}")
+    return tried

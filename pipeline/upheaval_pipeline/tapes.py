@@ -1,0 +1,27 @@
+"""The choices of a tape as rows. Plain Python, for tasks of Spark."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from upheaval.records import Json
+
+Choice = tuple[str, int, str, str]
+"""The span, its number among those of that name, the label of a choice in it, and the value as text."""
+
+
+def choices_of(tape: str | None) -> list[Choice]:
+    """In the order of the tape. The span of the whole tape has the name "", one inside another a name with a dot."""
+    return [] if tape is None else list(_choices(json.loads(tape), "", 0, Counter()))
+
+
+def _choices(fields: Mapping[str, Json], span: str, number: int, seen: Counter[str]) -> Iterator[Choice]:
+    for label, value in fields.items():
+        if not isinstance(value, list):
+            yield span, number, label, str(value)
+            continue
+        name = f"{span}.{label}".removeprefix(".")
+        for inner in value:
+            assert isinstance(inner, dict)
+            seen[name] += 1
+            yield from _choices(inner, name, seen[name] - 1, seen)
