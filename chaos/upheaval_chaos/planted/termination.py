@@ -50,7 +50,7 @@ def end_named_a_frame_off(module: ConsensusModule) -> None:
     replace_method(module._publisher, "send_to_others", send_later)
 
 
-@AREA.bug("ends-at-one-position", "snapshots-taken", "admin-commands-proved", is_rare=True)
+@AREA.bug("ends-at-one-position", "snapshots-taken", "admin-commands-proved")
 def shutdown_without_a_snapshot(module: ConsensusModule) -> None:
     """SHUTDOWN ends the cluster at once, as ABORT does."""
     check, toggle = module._check_control_toggle, module.counters.control_toggle
