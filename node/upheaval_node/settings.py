@@ -117,6 +117,10 @@ class ClusterSettings:
     standby_snapshot_delay_ns: int = 0
     """How long such a notice waits when the log is committed up to its snapshot."""
 
+    compatibility: str = "upheaval"
+    """Whose rules hold where ours differ from Aeron's: `upheaval`, `aeron`, or rows of docs/protocol.md with Aeron's
+    rule, as `E3,E7`."""
+
 
 @dataclass(frozen=True, slots=True)
 class MemberSettings:

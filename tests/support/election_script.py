@@ -28,6 +28,7 @@ from support.memory_storage import MemoryStorage
 from upheaval_node.cluster.election import Election
 from upheaval_node.cluster.election_states import ElectionState
 from upheaval_node.cluster.log_access import LogTransfer, Progress
+from upheaval_node.cluster.rules import OWN
 from upheaval_node.errors import NodeError, PeerError
 from upheaval_node.files.node_state import NodeState
 from upheaval_node.protocol import cluster_messages as cm
@@ -161,8 +162,8 @@ class ScriptedLog:
 class ScriptedMember(Around):
     """Keeps when messages were sent; some members cannot be reached."""
 
-    def __init__(self, storage: MemoryStorage, members: int, appointed_leader_id: int) -> None:
-        settings = replace(SETTINGS, appointed_leader_id=appointed_leader_id)
+    def __init__(self, storage: MemoryStorage, members: int, appointed_leader_id: int, compatibility: str) -> None:
+        settings = replace(SETTINGS, appointed_leader_id=appointed_leader_id, compatibility=compatibility)
         super().__init__(storage, members_text(members), min(SELF, members - 1), settings)
         self.unreachable: set[int] = set()
         self.sent_at: list[int] = []
@@ -185,7 +186,8 @@ class ElectionScript:
     log: ScriptedLog
     election: Election
 
-    def __init__(self, text: str = "") -> None:
+    def __init__(self, text: str = "", compatibility: str = OWN) -> None:
+        self._compatibility = compatibility
         self.ns = 1_000_000 * MS
         self.last_error = ""
         self._seen: dict[str, int] = {}
@@ -273,7 +275,7 @@ class ElectionScript:
         term, at, members = values.get("term", -1), values.get("at", 0), values.get("members", 3)
         consumed = values.get("consumed", at)
         NodeState(storage).propose_max_candidate_term_id(values.get("persisted", term), at, 0)
-        self.around = ScriptedMember(storage, members, values.get("appointed", NULL_VALUE))
+        self.around = ScriptedMember(storage, members, values.get("appointed", NULL_VALUE), self._compatibility)
         self.log = ScriptedLog(consumed, at, 0 if term >= 0 else NULL_VALUE)
         self.around.leader.heard(self.now)
         for known in range(term + 1 if values.get("terms", 1) else 0):

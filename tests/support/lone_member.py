@@ -10,6 +10,7 @@ from upheaval_node.cluster.election_states import ElectionState, Role
 from upheaval_node.cluster.leader_contact import LeaderContact
 from upheaval_node.cluster.log_access import LogAccess, LogTransfer
 from upheaval_node.cluster.members import Membership, parse_members
+from upheaval_node.cluster.rules import rules_named
 from upheaval_node.files.node_state import NodeState
 from upheaval_node.files.recording_log import RecordingLog
 from upheaval_node.protocol import cluster_messages as cm
@@ -51,6 +52,7 @@ class Around:
         self.context = ElectionContext(
             Membership(parse_members(members), member_id, heartbeat_ns),
             settings,
+            rules_named(settings.compatibility),
             self.node_state,
             self.recording_log,
             self.leader,

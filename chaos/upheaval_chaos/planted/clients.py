@@ -50,7 +50,7 @@ def redirect_missing(module: ConsensusModule) -> None:
     replace_method(module._state.sessions, "_redirect", say_nothing)
 
 
-@AREA.bug("clients-in-time", "progress", is_rare=True)
+@AREA.bug("clients-in-time", "progress")
 def redirect_to_itself(module: ConsensusModule) -> None:
     """A follower names itself as the leader to a client that wants a session."""
     sessions = module._state.sessions

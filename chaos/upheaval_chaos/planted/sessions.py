@@ -72,7 +72,7 @@ def uncommitted_sessions_kept(module: ConsensusModule) -> None:
     replace_method(sessions, "leave_term", leave_with_all)
 
 
-@AREA.bug("clients-in-time", "sessions-outlive-leaders", is_rare=True)
+@AREA.bug("clients-in-time", "sessions-outlive-leaders")
 def keep_alives_ignored(module: ConsensusModule) -> None:
     """A session whose client sends nothing but keep-alives times out."""
     replace_method(module._state.sessions, "on_keep_alive", lambda now, message, image: None)  # noqa: ARG005

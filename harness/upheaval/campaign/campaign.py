@@ -18,6 +18,7 @@ from upheaval.checkers.verdict import Verdict, worst
 from upheaval.records import Json, jsonfields, owned_folder
 from upheaval.scenario import OwnCode
 from upheaval_node.cluster.election_states import LEGAL_MOVES
+from upheaval_node.cluster.rules import OWN
 
 SUMMARY_FILE: Final = "summary.json"
 Runner = Callable[[Sequence[SeedOrigin], Path | None], AbstractContextManager[Iterator[SeedOutcome]]]
@@ -138,6 +139,7 @@ def run_campaign(
     runner: Runner | None = None,
     planted: str | None = None,
     own: OwnCode | None = None,
+    compatibility: str = OWN,
     keep: Path | None = None,
     out: Path | None = None,
     until: Callable[[SeedOutcome], bool] = lambda _: False,
@@ -152,7 +154,7 @@ def run_campaign(
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         (out / SEEDS_FILE).unlink(missing_ok=True)
-    origins = [SeedOrigin(seed, planted, own) for seed in seeds]
+    origins = [SeedOrigin(seed, planted, own, compatibility) for seed in seeds]
     try:
         with (runner or partial(in_processes, workers=workers))(origins, keep) as outcomes:
             for outcome in outcomes:

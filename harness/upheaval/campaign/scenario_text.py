@@ -15,6 +15,7 @@ from upheaval.scenario import AskFor, WaitSeconds
 from upheaval_chaos.faults import Fault, MemberFault
 from upheaval_chaos.host_faults import HostFault
 from upheaval_chaos.link_faults import LinkFault
+from upheaval_node.cluster.rules import OWN
 from upheaval_node.types import MS, S
 
 WATCHED: Final = "invariants on"
@@ -43,6 +44,8 @@ def _lines(swarm: Swarm, before: Pause, within: Pause, *, is_watched: bool, is_p
         options.append(f"beside={','.join(variations.more_services)}")
     if variations.leader_disconnect_ms:
         options.append(f"leader-disconnect-ms={variations.leader_disconnect_ms}")
+    if swarm.compatibility != OWN:
+        options.append(f"compatibility={swarm.compatibility}")
     yield f"title Seed {swarm.seed} of a campaign, made simpler"
     yield f"cluster {' '.join(options)}"
     silent = [f"silent={load.silent}"] if load.silent else []

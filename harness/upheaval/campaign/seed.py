@@ -55,6 +55,7 @@ from upheaval.workload.other_clients import OtherClients
 from upheaval_chaos.driver import FaultDriver
 from upheaval_chaos.record import Proof
 from upheaval_node import __version__
+from upheaval_node.cluster.rules import OWN
 from upheaval_node.types import S
 
 SECONDS_MIN: Final = 60
@@ -384,6 +385,7 @@ class SeedOrigin:
     seed: int
     planted: str | None = None
     own: OwnCode | None = None
+    compatibility: str = OWN
     digest: str = ""
     tape: Fields | None = field(default=None, compare=False)
     """The tape that makes the cluster, if the seed does not draw it; stored in a separate file."""
@@ -391,9 +393,11 @@ class SeedOrigin:
     def swarm(self) -> Swarm:
         """The cluster from its tape, or the cluster that the seed draws."""
         if self.tape is None:
-            return draw_swarm(self.seed, own=self.own)
-        swarm, _ = read_swarm(self.tape, self.seed)
-        return swarm if self.own is None else swarm.run_by(self.own)
+            swarm = draw_swarm(self.seed, own=self.own)
+        else:
+            swarm, _ = read_swarm(self.tape, self.seed)
+            swarm = swarm if self.own is None else swarm.run_by(self.own)
+        return replace(swarm, compatibility=self.compatibility)
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,6 +407,7 @@ class StoredSeed:
     seed: int
     planted: str | None = None
     own: OwnCode | None = None
+    compatibility: str = OWN
     digest: str = ""
 
 
@@ -434,7 +439,7 @@ def seed_of_run(folder: Path) -> SeedOrigin | None:
         return None
     origin = jsonfields.read_file(StoredSeed, path)
     tape = jsonfields.read_object(folder / TAPE_FILE) if (folder / TAPE_FILE).is_file() else None
-    return SeedOrigin(origin.seed, origin.planted, origin.own, origin.digest, tape)
+    return SeedOrigin(origin.seed, origin.planted, origin.own, origin.compatibility, origin.digest, tape)
 
 
 def try_seed(seed: int, planted: str | None, scratch: Path) -> SeedOutcome:

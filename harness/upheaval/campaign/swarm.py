@@ -30,6 +30,7 @@ from upheaval_chaos.faults import Fault, Group, MemberFault, MemberFaultKind, Me
 from upheaval_chaos.host_faults import LEAST_JUMP_MS, HostFault, HostFaultKind
 from upheaval_chaos.link_faults import LinkFault
 from upheaval_chaos.target import CHANNELS, LinkFaultKind
+from upheaval_node.cluster.rules import OWN
 from upheaval_node.settings import KIB, ClusterTimeouts, MemberSettings, profile_settings
 from upheaval_node.types import MS, S
 
@@ -190,6 +191,8 @@ class Swarm:
     silent: int = SILENT
     """The number of clients that leave without a word."""
     variations: Variations = NO_VARIATIONS
+    compatibility: str = OWN
+    """Whose rules the members follow where ours differ from Aeron's; not drawn."""
     own: OwnCode | None = None
     """The user's service and clients, in place of the drawn ones."""
 
@@ -223,7 +226,11 @@ class Swarm:
             profile,
             archive=replace(profile.archive, segment_length=self.segment_length),
             cluster=replace(
-                profile.cluster, timeouts=timeouts, log_term_length=self.term_length, time_unit=self.time_unit
+                profile.cluster,
+                timeouts=timeouts,
+                log_term_length=self.term_length,
+                time_unit=self.time_unit,
+                compatibility=self.compatibility,
             ),
         )
         return self.variations.apply(plain)
@@ -316,6 +323,7 @@ class Swarm:
                 sync_level=self.sync_level,
                 service=self.service,
                 more_services=self.variations.more_services,
+                compatibility=self.compatibility,
             ),
             self.workload(),
             (*steps, *last),

@@ -36,8 +36,9 @@ from upheaval.records.labels import labelled
 from upheaval.runtime_names import SIMULATED
 from upheaval.runtimes import cluster_file
 from upheaval.scenario import OwnCode
-from upheaval.system import CLUSTER_OF_THREE, ClusterSpec
+from upheaval.system import CLUSTER_OF_THREE, ClusterSpec, require_rules
 from upheaval_chaos.planted.catalogue import bug_named
+from upheaval_node.cluster.rules import OWN
 
 WIDTH = 40
 SPARK = "spark"
@@ -60,6 +61,8 @@ def campaign_by(runner: Runner | None, options: CampaignOptions) -> int:
     settings = read_settings()
     options = settings.completed(options)
     runtime = options.runtime or settings.runtime or SIMULATED
+    if runtime != SIMULATED and options.compatibility != OWN:
+        raise UsageError(f"--compatibility is for campaigns of the simulated runtime: remove --runtime {runtime}")
     if runner is not None and (runtime != SIMULATED or options.dir is not None or options.workers != 1):
         raise UsageError("--engine spark runs many simulated seeds: leave out --runtime, --dir and --workers")
     if runtime != SIMULATED:
@@ -78,28 +81,24 @@ def campaign_by(runner: Runner | None, options: CampaignOptions) -> int:
         # Every seed would say it otherwise.
         cluster_file.check(_spec_of(own).made(""), SIMULATED)
         load_maker(own.user, own.source)
+    origin = SeedOrigin(seeds[0], planted, own, require_rules(options.compatibility))
     if options.dir is not None:
         with labelled(options.dir, options.labels):
-            return _one(options, options.dir, SeedOrigin(seeds[0], planted, own), seeds)
+            return _one(options, options.dir, origin, seeds)
     cluster_file.require_room(options.out or runs_folder())
     with run_folder(options.out, "campaign") as folder, labelled_seeds(folder, options.labels):
-        return _several(options, seeds, planted, own, folder, runner)
+        return _several(options, seeds, origin, folder, runner)
 
 
 def _spec_of(own: OwnCode) -> ClusterSpec:
     return ClusterSpec(service=own.service, source=own.source, model=own.model, schema=own.schema)
 
 
-def _several(
-    options: CampaignOptions,
-    seeds: range,
-    planted: str | None,
-    own: OwnCode | None,
-    folder: Path,
-    runner: Runner | None,
-) -> int:
-    # The failures of a test build are wanted.
-    memory = FailedSeeds(runs_folder(), own) if planted is None else None
+def _several(options: CampaignOptions, seeds: range, first: SeedOrigin, folder: Path, runner: Runner | None) -> int:
+    planted, own = first.planted, first.own
+    # The failures of a test build and of Aeron's rules are wanted.
+    is_remembered = planted is None and first.compatibility == OWN
+    memory = FailedSeeds(runs_folder(), own) if is_remembered else None
     ordered = list(seeds) if memory is None else memory.first(seeds)
     line, begin, summary = ProgressLine(lines_every_s=CAMPAIGN_LINES_S), time.monotonic(), Summary()
     if memory is not None and memory.seeds:
@@ -108,7 +107,7 @@ def _several(
     def show(outcome: SeedOutcome) -> None:
         if not outcome.is_valid:
             line.end()
-            print(_failure(SeedOrigin(outcome.swarm.seed, planted, own), outcome), file=sys.stderr, flush=True)
+            print(_failure(replace(first, seed=outcome.swarm.seed), outcome), file=sys.stderr, flush=True)
         if memory is not None:
             memory.note(outcome.swarm.seed, has_failed=not outcome.is_valid)
         line.show(_progress(summary, len(ordered), time.monotonic() - begin))
@@ -121,6 +120,7 @@ def _several(
             runner=runner,
             planted=planted,
             own=own,
+            compatibility=first.compatibility,
             keep=folder if planted is None else None,
             out=options.out,
             until=lambda outcome: (planted is not None or options.shrink) and not outcome.is_valid,
@@ -139,8 +139,8 @@ def _several(
         verdicts += [] if canary.detected_by is not None else [Verdict.UNKNOWN]
     if options.shrink and summary.failed:
         failed = summary.failed[0]
-        origin, smallest = SeedOrigin(failed.swarm.seed, planted, own), folder / f"seed-{failed.swarm.seed}{SUFFIX}"
-        report(shrink_into(origin, try_of(failed), smallest, Budget(), options.workers))
+        smallest = folder / f"seed-{failed.swarm.seed}{SUFFIX}"
+        report(shrink_into(replace(first, seed=failed.swarm.seed), try_of(failed), smallest, Budget(), options.workers))
     return worst(verdicts).exit_status
 
 
@@ -166,6 +166,8 @@ def _one(options: CampaignOptions, folder: Path, origin: SeedOrigin, seeds: rang
 def _failure(origin: SeedOrigin, outcome: SeedOutcome) -> str:
     seed, own = origin.seed, origin.own
     command = ["upheaval", "campaign", "--seeds", f"{seed}..{seed}"]
+    if origin.compatibility != OWN:
+        command += ["--compatibility", origin.compatibility]
     if origin.planted is not None:
         command += ["--planted", origin.planted]
     if own is not None:

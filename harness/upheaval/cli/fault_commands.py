@@ -51,6 +51,15 @@ def _service() -> Any:
     )
 
 
+def _compatibility() -> Any:
+    return option(
+        "--compatibility",
+        metavar="RULES",
+        default="upheaval",
+        help="aeron: our node with Aeron's rules where they differ; or some of them, as E3,E7 (default upheaval)",
+    )
+
+
 def _user() -> Any:
     return option("--user", metavar="CLASS", help="module:Class of the locust users that call your own service")
 
@@ -89,6 +98,7 @@ class RunOptions:
         "--planted", type=bug, metavar="BUG", help="use a test build with this bug, one of `upheaval planted`"
     )
     system: str | None = system_option()
+    compatibility: str = _compatibility()
     launcher: str | None = launcher_option()
     jvm: str | None = jvm_option()
     service: str | None = _service()
@@ -126,6 +136,7 @@ class ReplayOptions:
 class CampaignOptions:
     runtime: str | None = option("--runtime", choices=RUNTIMES, help="where (default simulated)")
     system: str | None = system_option()
+    compatibility: str = _compatibility()
     launcher: str | None = launcher_option()
     jvm: str | None = jvm_option()
     seeds: str = option("--seeds", default="1..100", metavar="A..B", help="both included (default 1..100)")

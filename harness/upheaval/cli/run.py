@@ -15,13 +15,15 @@ from upheaval.execution.exact_run import run_exact
 from upheaval.execution.run import ScenarioResult, run_scenario
 from upheaval.execution.stage import Stage
 from upheaval.load.own import load_maker, own_code
+from upheaval.records import OWN_SYSTEM
 from upheaval.records.labels import labelled
 from upheaval.runtime_names import SIMULATED
 from upheaval.runtimes import cluster_file
-from upheaval.scenario import ExactScript, OwnCode, Scenario, find_exact, load_scenario
-from upheaval.system import CLUSTER_OF_THREE
+from upheaval.scenario import ExactScript, OwnCode, Scenario, find_exact, load_scenario, with_rules
+from upheaval.system import CLUSTER_OF_THREE, require_rules
 from upheaval.workload import Load, LoadMaker
 from upheaval_chaos.planted.catalogue import bug_named
+from upheaval_node.cluster.rules import OWN
 
 
 class Progress:
@@ -41,7 +43,8 @@ def run(options: RunOptions) -> int:
     exact = find_exact(options.name)
     if exact is not None:
         of_service = (options.service, options.user, options.model, options.schema)
-        others = (options.planted, options.system, options.launcher, options.jvm, *of_service)
+        compatibility = None if options.compatibility == OWN else options.compatibility
+        others = (options.planted, options.system, compatibility, options.launcher, options.jvm, *of_service)
         if runtime not in (None, SIMULATED) or any(choice is not None for choice in others):
             raise UsageError(
                 f"{exact.name} is an exact script: it runs on the simulated runtime, without a planted bug, "
@@ -56,6 +59,12 @@ def run(options: RunOptions) -> int:
     names_system = scenario.cluster.system != CLUSTER_OF_THREE.system
     scenario = scenario.on_system(options.system if names_system else completed.system)
     scenario = scenario.launched(completed.launcher, completed.jvm)
+    if options.compatibility != OWN:
+        if scenario.cluster.system != OWN_SYSTEM:
+            raise UsageError(
+                f"--compatibility is for our node: members of {scenario.cluster.system} have their own rules"
+            )
+        scenario = with_rules(scenario, require_rules(options.compatibility))
     runtime = runtime or settings.runtime_among(scenario.runtimes) or scenario.runtimes[0]
     result = perform(scenario, runtime, seed, folder, options.planted, own, options.labels)
     show(result, as_json=as_json)

@@ -19,6 +19,7 @@ from upheaval.runtimes.simulated.errors import PromiseBroken
 from upheaval.system import log_recording_id
 from upheaval_node import counters as counter_types
 from upheaval_node.cluster.election_states import ElectionState
+from upheaval_node.cluster.rules import rules_named
 from upheaval_node.counters import Counter
 from upheaval_node.files import layout
 from upheaval_node.files.node_state import NodeState
@@ -56,7 +57,11 @@ class Invariants:
         self._committed = bytearray()
         members = len(cluster.members)
         self._ballots = BallotRules(members)
-        self._commits = CommitRules(members, cluster.settings.cluster.timeouts.leader_heartbeat_ns)
+        self._commits = CommitRules(
+            members,
+            cluster.settings.cluster.timeouts.leader_heartbeat_ns,
+            copies_commit=not rules_named(cluster.settings.cluster.compatibility).names_first,
+        )
         self._untold: dict[int, list[MemberEvent]] = {member_id: [] for member_id in range(members)}
         """What members did since their last check: what they must have stored by it is looked at there."""
         self.highest_commit = 0

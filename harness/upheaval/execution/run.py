@@ -271,7 +271,7 @@ def _do(step: Step, target: Steered, driver: FaultDriver, say: Say) -> None:
 
 def _wait_sent(step: WaitSent, target: Steered, driver: FaultDriver, say: Say) -> None:
     wanted = SentMessage(step, roster_of(target), driver.victim, driver.last_event_ns)
-    sent = SentMessages(target.run, target.member_ids)
+    sent = SentMessages(target.added_lines())
     meant: list[TraceEvent] = []
 
     def is_sent() -> bool:

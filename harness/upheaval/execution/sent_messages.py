@@ -1,13 +1,9 @@
-"""Messages between members, read from the run folder while the run continues: traced by members or seen by forwarders.
-
-Reads what was added to the files since the last look, in whole lines. Does not wait.
-"""
+"""Messages between members while the run continues: traced by members or seen by forwarders. Does not wait."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator
 
-from upheaval.records import RunFolder, TraceEvent, jsonfields
+from upheaval.records import TraceEvent, jsonfields
 from upheaval.records.jsonfields import FieldError
 from upheaval.scenario import WaitSent
 from upheaval_chaos.faults import Roster
@@ -16,33 +12,22 @@ from upheaval_node.trace_kinds import TraceKind
 
 
 class SentMessages:
-    """All sent messages, in the order of each file."""
+    """All sent messages among the lines of traces, in their order. `lines` has those since its last call."""
 
-    def __init__(self, run: RunFolder, members: Sequence[int]) -> None:
-        self._read = dict.fromkeys((run.consensus_file, *(run.member(member_id).trace for member_id in members)), 0)
+    def __init__(self, lines: Callable[[], Iterable[bytes]]) -> None:
+        self._lines = lines
 
     def more(self) -> Iterator[TraceEvent]:
         """The messages since the last look."""
-        for path in self._read:
-            for line in self._lines(path):
-                try:
-                    fields = jsonfields.parse_object(line.decode("utf-8"))
-                    event = TraceEvent(0, jsonfields.integer(fields, "ts"), str(fields.get("event")), fields)
-                except (FieldError, UnicodeDecodeError):
-                    # An incomplete line of a killed writer; the checkers of the run look at it.
-                    continue
-                if event.event == TraceKind.SEND:
-                    yield event
-
-    def _lines(self, path: Path) -> Sequence[bytes]:
-        try:
-            with path.open("rb") as file:
-                file.seek(self._read[path])
-                whole, newline, _ = file.read().rpartition(b"\n")
-        except OSError:
-            return ()
-        self._read[path] += len(whole) + len(newline)
-        return whole.split(b"\n")
+        for line in self._lines():
+            try:
+                fields = jsonfields.parse_object(line.decode("utf-8"))
+                event = TraceEvent(0, jsonfields.integer(fields, "ts"), str(fields.get("event")), fields)
+            except (FieldError, UnicodeDecodeError):
+                # An incomplete line of a killed writer; the checkers of the run look at it.
+                continue
+            if event.event == TraceKind.SEND:
+                yield event
 
 
 class SentMessage:

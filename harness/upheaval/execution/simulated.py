@@ -4,7 +4,7 @@ The observer looks at the simulated processes and at the bytes that the virtual 
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -129,6 +129,10 @@ class SimulatedTarget:
     def has_caught_up(self, member_id: int) -> bool:
         """Whether the member leads, or follows the serving leader, and its election is over."""
         return is_caught_up(self.cluster.status(), member_id)
+
+    def added_lines(self) -> Callable[[], Iterable[bytes]]:
+        """Reads the lines of all members' traces since its last call."""
+        return self.cluster.journal.added_lines()
 
     def record_fault(self, fault: FaultRecord) -> None:
         """Keep the record until the run folder is written."""

@@ -3,7 +3,7 @@
 A stage is used once: `open`, steps, `end_load`, `close`. This module knows no runtime.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from upheaval.checkers.promises import Promise
@@ -20,6 +20,9 @@ class Steered(Target, Ending, Keeper, Protocol):
     @property
     def run(self) -> RunFolder:
         """The run folder with its members' files."""
+
+    def added_lines(self) -> Callable[[], Iterable[bytes]]:
+        """Reads the lines of traces, and of messages that forwarders saw, since its last call."""
 
 
 class Stage(Protocol):

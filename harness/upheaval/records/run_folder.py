@@ -143,6 +143,8 @@ class Manifest:
     """The system before each step of an upgrade, oldest first; `system` is the last one."""
     planted: str | None = None
     """The bug planted in the members, which then run a test build of the node."""
+    compatibility: str = "upheaval"
+    """Whose rules the members followed where ours differ from Aeron's."""
     timeouts: Mapping[str, Json] = field(default_factory=dict)
     """Time-outs of the members that differ from the profile, by their names in the node's settings."""
     workload: Mapping[str, Json] = field(default_factory=dict)
@@ -166,6 +168,11 @@ class Manifest:
     def system_version(self) -> str:
         """The version of what the members ran, which is this program's where they ran its own node."""
         return version_of(self.system, self.version)
+
+    @property
+    def copies_commit(self) -> bool:
+        """Whether a leader committed its old log when a quorum had copies: Aeron's rule (docs/protocol.md, E8)."""
+        return self.compatibility == "aeron" or "E8" in self.compatibility.split(",")
 
     @property
     def is_script(self) -> bool:

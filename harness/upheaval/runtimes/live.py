@@ -33,6 +33,7 @@ from upheaval.records import (
     note_companion,
     seal,
 )
+from upheaval.records.added_lines import AddedLines
 from upheaval.runtimes import cluster_file, ports
 from upheaval.runtimes.companions import LiveCompanion, entry_for
 from upheaval.runtimes.conditions import START_TIMEOUT_S, Conditions
@@ -200,6 +201,11 @@ class LiveCluster(Conditions, Generic[Member_co]):
         self._links: Links | None = None
         self._machines: Machines | None = None
         self._held = contextlib.ExitStack()
+
+    def added_lines(self) -> AddedLines:
+        """Reads the lines of members' traces, and of messages that forwarders saw, since its last call."""
+        traces = (self.run.member(member_id).trace for member_id in self.member_ids)
+        return AddedLines((self.run.consensus_file, *traces))
 
     # --- handles ---
 
@@ -594,6 +600,7 @@ def new_manifest(spec: ClusterSpec, runtime: str) -> Manifest:
         system=spec.system,
         system_sha256=system_named(spec.system).digest,
         planted=spec.planted,
+        compatibility=spec.compatibility,
         timeouts=spec.timeouts,
         written=(SECURITY_FILE,) if spec.tls or spec.credentials else (),
     )

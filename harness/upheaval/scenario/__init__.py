@@ -14,6 +14,7 @@ from upheaval.scenario.text import (
     load_scenario as load_scenario,
     parse_scenario as parse_scenario,
     scenario_names as scenario_names,
+    with_rules as with_rules,
 )
 from upheaval.scenario.values import (
     AskFor as AskFor,

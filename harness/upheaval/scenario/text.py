@@ -31,7 +31,7 @@ from upheaval.scenario.values import (
     WaitSeconds,
     WaitSent,
 )
-from upheaval.system import COMPONENTS, ClusterSpec
+from upheaval.system import COMPONENTS, ClusterSpec, require_rules
 from upheaval.workload import SERVICES, SILENT_SERVICES, WORKBENCH_SERVICE, WorkloadSettings
 from upheaval_chaos.datagram_faults import DatagramFault, DatagramFaultKind
 from upheaval_chaos.faults import OTHER_THAN, Fault, Group, MemberFault, MemberFaultKind, Members, Selector, Who
@@ -40,6 +40,7 @@ from upheaval_chaos.host_faults import HOST_OPTIONS, HostFault, HostFaultKind
 from upheaval_chaos.link_faults import LinkFault
 from upheaval_chaos.target import MESSAGES, Dialler, LinkFaultKind, Means
 from upheaval_chaos.toxic_links import CONSENSUS
+from upheaval_node.cluster.rules import OWN
 from upheaval_node.protocol.describe import field_names
 from upheaval_node.suggestions import did_you_mean
 
@@ -52,6 +53,17 @@ _ASKED: Final = (AdminCommand.SNAPSHOT, AdminCommand.SUSPEND, AdminCommand.RESUM
 """The commands that a leader may get without a wait for the outcome."""
 _SPARING: Final = (Selector.FOLLOWER, Selector.FOLLOWERS, Selector.RUNNING, Selector.ALL, Selector.VICTIM)
 _OMITS_USUALLY: Final = 100
+_CLUSTER_OPTIONS: Final = (
+    "members",
+    "components",
+    "sync-level",
+    "service",
+    "beside",
+    "max-sessions",
+    "leader-disconnect-ms",
+    "session-timeout-ms",
+    "compatibility",
+)
 
 
 class _Reader:
@@ -131,11 +143,12 @@ class _Reader:
     def _read_cluster(self, line: Statement) -> None:
         if self._known:
             line.fail("the cluster comes before its faults")
-        chosen = ("members", "components", "sync-level", "service", "beside", "max-sessions")
-        options = line.take_options((*chosen, "leader-disconnect-ms", "session-timeout-ms"))
+        options = line.take_options(_CLUSTER_OPTIONS)
         members = options.number("members", 3)
         if members > MEMBERS_MAX:
             line.fail(f"a cluster has 1 to {MEMBERS_MAX} members, not {members}")
+        rules = options.values["compatibility"].text if "compatibility" in options.values else OWN
+        compatibility = line.checked(lambda: require_rules(rules))
         beside = options.values["beside"].split(",") if "beside" in options else ()
         self._cluster = ClusterSpec(
             members,
@@ -145,6 +158,7 @@ class _Reader:
             more_services=tuple(line.one_of(name, "service beside another", SILENT_SERVICES) for name in beside),
             max_sessions=options.number("max-sessions"),
             leader_disconnect_ms=options.number("leader-disconnect-ms"),
+            compatibility=compatibility,
             session_timeout_ms=options.number("session-timeout-ms"),
         )
 
@@ -340,6 +354,24 @@ class _Reader:
 def parse_scenario(text: str, *, name: str, where: str) -> Scenario:
     """Parse a scenario. Raises `UsageError` with `where`, line and column."""
     return _Reader(text, where).scenario(name)
+
+
+def with_rules(scenario: Scenario, compatibility: str) -> Scenario:
+    """The scenario on our node with those rules, in its text too, so that its run can be repeated."""
+    if scenario.cluster.compatibility == compatibility:
+        return scenario
+    lines = scenario.text.splitlines()
+    place = next((number for number, line in enumerate(lines) if line.split()[:1] == ["cluster"]), None)
+    option = f"compatibility={compatibility}"
+    if place is None:
+        title = next(number for number, line in enumerate(lines) if line.split()[:1] == ["title"])
+        lines.insert(title + 1, f"cluster {option}")
+    else:
+        statement, comment, rest = lines[place].partition("#")
+        words = [word for word in statement.split() if not word.startswith("compatibility=")]
+        lines[place] = " ".join([*words, option, *([comment + rest] if comment else [])])
+    cluster = replace(scenario.cluster, compatibility=compatibility)
+    return replace(scenario, text="\n".join([*lines, ""]), cluster=cluster)
 
 
 def scenario_names() -> list[str]:

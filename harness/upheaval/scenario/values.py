@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from upheaval.cluster import needs_closing_snapshot
-from upheaval.records import BACKUP_NAME, AdminCommand, CompanionConfig
+from upheaval.records import BACKUP_NAME, OWN_SYSTEM, TOGETHER, AdminCommand, CompanionConfig
 from upheaval.records.jsonfields import FilePath
 from upheaval.runtime_names import DOCKER, LIVE_RUNTIMES, PROCESS, RUNTIMES, SIMULATED
 from upheaval.system import ClusterSpec
@@ -17,6 +17,7 @@ from upheaval_chaos.faults import Fault, Who
 from upheaval_chaos.host_faults import ON_PROCESSES, HostFault
 from upheaval_chaos.link_faults import LinkFault
 from upheaval_chaos.target import Means
+from upheaval_node.cluster.rules import OWN
 
 LIBRARY = Path(__file__).parents[1] / "scenarios"
 # A user that lost its leader opens another session, and its old sessions remain until they time out.
@@ -229,8 +230,11 @@ class Scenario:
         )
 
     def on_system(self, system: str | None) -> "Scenario":
-        """The scenario on that system; unchanged for None."""
-        return self if system is None else replace(self, cluster=replace(self.cluster, system=system))
+        """The scenario on that system; unchanged for None. Members of another system have their own rules."""
+        if system is None:
+            return self
+        compatibility = self.cluster.compatibility if system == OWN_SYSTEM else OWN
+        return replace(self, cluster=replace(self.cluster, system=system, compatibility=compatibility))
 
     def launched(self, launcher: str | None, jvm: str | None, source: str = "") -> "Scenario":
         """The scenario with members that the command `launcher` starts, in the folder `source` unless that is
@@ -281,8 +285,8 @@ class Scenario:
         """The runtimes that it can run on.
 
         The simulated runtime runs components together, and most faults of whole hosts are possible only there. Only
-        containers filter packets. Simulated members send no datagrams, and their links have no dialling side. Only
-        processes let messages be read while they are written.
+        containers filter packets. Simulated members send no datagrams, and their links have no dialling side. Messages
+        can be read while they are written in the simulation and of processes.
         """
         if self.has_invariants or any(fault.kind not in ON_PROCESSES for fault in self.host_faults):
             return (SIMULATED,)
@@ -290,11 +294,16 @@ class Scenario:
             return (SIMULATED, PROCESS)
         if any(fault.means is Means.PACKETS for fault in self.link_faults):
             return (DOCKER,)
-        if any(isinstance(step, WaitSent) for step in self.steps):
-            return (PROCESS,)
-        if any(isinstance(fault, DatagramFault) or fault.dialler for fault in self.link_faults):
-            return LIVE_RUNTIMES
-        return RUNTIMES if self.cluster.components == "together" else LIVE_RUNTIMES
+        is_live = any(isinstance(fault, DatagramFault) or fault.dialler for fault in self.link_faults)
+        possible = LIVE_RUNTIMES if is_live or self.cluster.components != TOGETHER else RUNTIMES
+        if self.waits_for_messages:
+            return tuple(runtime for runtime in possible if runtime != DOCKER)
+        return possible
+
+    @property
+    def waits_for_messages(self) -> bool:
+        """Whether it waits until a member has sent a message."""
+        return any(isinstance(step, WaitSent) for step in self.steps)
 
 
 def _command_of(step: GiveCommand | KeepCompanion) -> str:

@@ -12,7 +12,11 @@ from upheaval.system.clients import (
     WaitingClients as WaitingClients,
     WayIn as WayIn,
 )
-from upheaval.system.cluster_spec import CLUSTER_OF_THREE as CLUSTER_OF_THREE, ClusterSpec as ClusterSpec
+from upheaval.system.cluster_spec import (
+    CLUSTER_OF_THREE as CLUSTER_OF_THREE,
+    ClusterSpec as ClusterSpec,
+    require_rules as require_rules,
+)
 from upheaval.system.companion_status import (
     companion_from_counters as companion_from_counters,
     status_from_text as status_from_text,

@@ -4,10 +4,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Self
 
+from upheaval.errors import UsageError
 from upheaval.records import OWN_SYSTEM, TOGETHER, Components, MemberCount, Profile, SyncLevel
 from upheaval.records.jsonfields import FilePath
 from upheaval.workload import WORKBENCH_SERVICE
 from upheaval_node import __version__
+from upheaval_node.cluster.rules import OWN, rules_named
+from upheaval_node.errors import NodeError
 from upheaval_node.types import MS
 
 
@@ -55,6 +58,8 @@ class ClusterSpec:
     """How long a follower waits without its connection from the leader before it starts an election; 0: only the
     heartbeat time-out counts.
     """
+    compatibility: str = OWN
+    """Whose rules our node's members follow where they differ from Aeron's, as `rules_named` takes it."""
     session_timeout_ms: int = 0
     """After how long without a message from a client its session is closed; 0 for the profile's time-out."""
     protocol_trace: int = 0
@@ -105,6 +110,15 @@ class ClusterSpec:
 
 CLUSTER_OF_THREE: Final = ClusterSpec()
 """The default cluster."""
+
+
+def require_rules(compatibility: str) -> str:
+    """The value, if it names rules. Raises `UsageError` otherwise."""
+    try:
+        rules_named(compatibility)
+    except NodeError as error:
+        raise UsageError(str(error)) from error
+    return compatibility
 
 
 def _with_absolute_paths(program: str, source: str) -> str:

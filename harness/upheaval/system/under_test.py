@@ -30,6 +30,7 @@ from upheaval_chaos.planted.catalogue import bug_named
 from upheaval_chaos.target import CHANNELS, INGRESS, DatagramFaultKind, LinkFaultKind
 from upheaval_node import __version__
 from upheaval_node.client.driving import ClientOptions
+from upheaval_node.cluster.rules import OWN
 from upheaval_node.compiled import VARIABLE
 from upheaval_node.errors import NodeError
 from upheaval_node.files import layout
@@ -443,6 +444,8 @@ def _settings(plan: MemberPlan) -> dict[str, Json]:
     cluster: dict[str, Json] = {"max_sessions": spec.max_sessions} if spec.max_sessions else {}
     if spec.timeouts:
         cluster["timeouts"] = dict(spec.timeouts)
+    if spec.compatibility != OWN:
+        cluster["compatibility"] = spec.compatibility
     if plan.credentials:
         cluster |= {"authenticator": f"credentials:{plan.credentials}", "authorisation": f"roles:{plan.credentials}"}
     settings: dict[str, Json] = {"cluster": cluster} if cluster else {}

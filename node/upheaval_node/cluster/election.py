@@ -64,7 +64,7 @@ class Election(BallotStates, LeaderStates, FollowerStates):
             self.notified_commit_position = max(self.notified_commit_position, message.log_position)
             if self.state is ElectionState.FOLLOWER_LOG_REPLICATION:
                 self._replication_deadline_ns = now.ns + self._timeouts.leader_heartbeat_ns
-        elif message.leadership_term_id > self.leadership_term_id and self.state in AWAITING_QUORUM:
+        elif message.leadership_term_id > self.leadership_term_id and self.state in self._rules.passed_by_commit:
             # Differs from Aeron (docs/protocol.md, E4): Aeron ignores it in LEADER_LOG_REPLICATION.
             raise PeerError("unexpected commit position from new leader")
 

@@ -13,6 +13,7 @@ from upheaval_node.cluster.leader_contact import LeaderContact
 from upheaval_node.cluster.leadership_terms import TermAction, TermDecision, next_term_in_election
 from upheaval_node.cluster.log_access import LogAccess, LogTransfer
 from upheaval_node.cluster.members import Membership
+from upheaval_node.cluster.rules import Rules
 from upheaval_node.files.node_state import NodeState
 from upheaval_node.files.recording_log import RecordingLog
 from upheaval_node.protocol import cluster_messages as cm
@@ -45,6 +46,7 @@ class ElectionContext:
 
     membership: Membership
     settings: ClusterSettings
+    rules: Rules
     node_state: NodeState
     recording_log: RecordingLog
     leader: LeaderContact
@@ -77,6 +79,7 @@ class ElectionBase:
     ) -> None:
         self._context = context
         self._log = log
+        self._rules = context.rules
         self._membership = context.membership
         self._self = context.membership.own
         self._timeouts = context.settings.timeouts
@@ -235,16 +238,17 @@ class ElectionBase:
         """
         # Differs from Aeron (docs/protocol.md, E9): Aeron compares the term last joined or replayed.
         last = self._context.recording_log.find_last_term()
-        known = self.log_leadership_term_id
-        return known if last is None else max(known, last.leadership_term_id)
+        joined = self.log_leadership_term_id
+        return joined if last is None else self._rules.log_term(joined, last.leadership_term_id)
 
     def _quorum_position(self, now: Now) -> Position:
         # Differs from Aeron (docs/protocol.md, E7): Aeron counts any position of an active member. A log that ends in
         # the same term as ours is a prefix or an extension of it, and a log reported under our new term was copied from
         # ours. No other position says anything about our log.
-        terms = (self.log_leadership_term_id, self.leadership_term_id)
+        terms = self._rules.quorum_terms(self.log_leadership_term_id, self.leadership_term_id)
         position = min(self._membership.quorum_position(now, terms), self.append_position)
-        if self.state is not ElectionState.LEADER_LOG_REPLICATION or position < self.append_position:
+        is_old_log = self.state is ElectionState.LEADER_LOG_REPLICATION and self._rules.names_first
+        if not is_old_log or position < self.append_position:
             return position
         # Differs from Aeron (docs/protocol.md, E8): Aeron commits the old log when a quorum has copies. A member that
         # reports the whole log under the new term has named that term. Only then can no log of a term between the last
@@ -264,6 +268,7 @@ class ElectionBase:
             self.log_leadership_term_id,
             self.leadership_term_id,
             self.append_position,
+            self._rules,
         )
         return cm.NewLeadershipTerm(
             log_leadership_term_id=log_leadership_term_id,
@@ -302,6 +307,11 @@ class ElectionBase:
     ) -> None:
         self._name_term(now, term_id, base, end, timestamp)
         self.log_leadership_term_id = term_id
+
+    def _name_new_term(self, now: Now, base: Position) -> None:
+        """Name the new term while the old log is not committed, if the rules require it."""
+        if self._rules.names_first:
+            self._name_term(now, self.leadership_term_id, base, NULL_POSITION)
 
     def _name_term(self, now: Now, term: TermId, base: Position, end: Position, timestamp: int | None = None) -> None:
         """Write the term into the recording log. The log term that this member reports does not change."""

@@ -4,7 +4,7 @@ Knows nothing of ballots.
 """
 
 from upheaval_node.cluster.election_base import ElectionBase
-from upheaval_node.cluster.election_states import AWAITING_QUORUM, ElectionState
+from upheaval_node.cluster.election_states import ElectionState
 from upheaval_node.cluster.leadership_terms import TermAction, TermDecision, decide_on_term
 from upheaval_node.cluster.log_access import LogTransfer
 from upheaval_node.errors import PeerError, TerminationError, TimeoutExpired
@@ -36,7 +36,7 @@ class FollowerStates(ElectionBase):
             position = min(replication.position, wanted.stop_position)
             self._context.recording_log.move_empty_terms(wanted.first_empty_term_id, position)
         if replication.position >= wanted.stop_position == self._term_base:
-            self._name_term(now, self.leadership_term_id, self._term_base, NULL_POSITION)
+            self._name_new_term(now, self._term_base)
         if self._publish_append_position(now, replication.position):
             self.append_position = max(self.append_position, replication.position)
             work += 1
@@ -89,21 +89,26 @@ class FollowerStates(ElectionBase):
         its term, because the log up to there may still be replaced.
         """
         is_recorded = self._log.recording_id != NULL_VALUE
-        if is_recorded and self.log_leadership_term_id < self.leadership_term_id:
+        names = is_recorded and self._rules.names_first
+        if names and self.log_leadership_term_id < self.leadership_term_id:
             self._check_ends_at_term_base(self.append_position)
             self._update_recording_log(now, self.leadership_term_id, self._term_base, NULL_POSITION)
-        is_leader_waiting = self.notified_commit_position < max(self._term_base, 1)
+        is_leader_waiting = self.notified_commit_position < self._rules.replayed_from(self._term_base)
         has_nothing_to_replay = self.log_position >= self.append_position
         work = 0
         # Differs from Aeron (docs/protocol.md, E10): also sent when there is nothing to replay.
-        if is_recorded and (is_leader_waiting or not has_nothing_to_replay):
+        reports = self._rules.reports_before_replay(
+            is_leader_waiting=is_leader_waiting, has_rest=not has_nothing_to_replay
+        )
+        if is_recorded and reports:
             work = int(self._publish_append_position(now, self.append_position))
         if has_nothing_to_replay:
             self._enter_catchup_or_log(now, "nothing to replay")
             return 1
         if is_leader_waiting:
             # Differs from Aeron (docs/protocol.md, E12): Aeron waits.
-            self._check_await_timeout(now, "no commit position")
+            if self._rules.replay_wait_ends:
+                self._check_await_timeout(now, "no commit position")
         elif self.log_position >= self.notified_commit_position:
             self._canvass_again(now, "log replay rejected")
         else:
@@ -234,10 +239,11 @@ class FollowerStates(ElectionBase):
             return
         self._heard_from(leader_id)
         # Differs from Aeron (docs/protocol.md, E4): Aeron ignores it.
-        if self.state in AWAITING_QUORUM and message.leadership_term_id > self.leadership_term_id:
+        if self.state in self._rules.passed_by_term and message.leadership_term_id > self.leadership_term_id:
             raise PeerError("unexpected new leadership term")
         # Differs from Aeron (docs/protocol.md, E3): a vote binds.
-        if self.state is ElectionState.CANVASS and message.leadership_term_id < self._promised_term_id:
+        may_follow = self._rules.may_follow(message.leadership_term_id, self._promised_term_id)
+        if self.state is ElectionState.CANVASS and not may_follow:
             if self._barred_since_ns is None:
                 self._barred_since_ns = now.ns
         elif self._accepts_term(message):
@@ -287,7 +293,7 @@ class FollowerStates(ElectionBase):
     def _begin_truncation(self, position: Position) -> None:
         """Cut the uncommitted tail after `position` in INIT, then canvass with the shorter log."""
         # Differs from Aeron (docs/protocol.md, E6): Aeron truncates.
-        if position < self._log.commit_position:
+        if not self._rules.may_cut(position, self._log.commit_position):
             raise TerminationError(
                 f"a new leader's log ends at {position}, below the commit position {self._log.commit_position}",
                 expected=False,

@@ -15,7 +15,7 @@ class LeaderStates(ElectionBase):
 
     def _leader_log_replication(self, now: Now) -> int:
         # This member is the first of the quorum that names the new term.
-        self._name_term(now, self.leadership_term_id, self.append_position, NULL_POSITION)
+        self._name_new_term(now, self.append_position)
         self._self.record(self.leadership_term_id, self.append_position, now.ns)
         quorum = self._quorum_position(now)
         work = self._announce_term_on_interval(now, quorum) + self._publish_commit_on_interval(now, quorum)
@@ -70,7 +70,7 @@ class LeaderStates(ElectionBase):
         Members that voted in a later term do not follow this one.
         """
         # Differs from Aeron (docs/protocol.md, E5): Aeron stays in the state.
-        is_passed = self.candidate_term_id > self.leadership_term_id
+        is_passed = self._rules.is_passed(self.leadership_term_id, self.candidate_term_id)
         if is_passed and now.ns >= self._state_change_ns + self._timeouts.leader_heartbeat_ns:
             raise TimeoutExpired(f"no quorum in time, and a candidate of term {self.candidate_term_id} was seen")
 

@@ -34,6 +34,7 @@ class Elections:
         self._election_context = ElectionContext(
             context.membership,
             context.settings,
+            context.rules,
             context.node_state,
             context.recording_log,
             leader,

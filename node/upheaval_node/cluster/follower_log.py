@@ -16,8 +16,6 @@ from upheaval_node.protocol.constants import LOG_STREAM_ID
 from upheaval_node.steps import StepGenerator
 from upheaval_node.types import NULL_POSITION, NULL_VALUE, ClusterRole, Position
 
-_MERGED_TRANSPORTS = 2
-
 
 class FollowerLog:
     """The subscription to the leader's log, with a destination for the live log and one for a replay."""
@@ -94,7 +92,7 @@ class FollowerLog:
         # Differs from Aeron (docs/protocol.md, E15): Aeron waits for StopCatchup.
         if self._catchup is not None and self._live is not None:
             image = self.image
-            if image is not None and image.active_transport_count >= _MERGED_TRANSPORTS:
+            if image is not None and self._context.rules.has_caught_up(image.active_transport_count):
                 self.remove_catchup_destination()
         return self._catchup is not None
 

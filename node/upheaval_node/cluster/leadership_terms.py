@@ -7,6 +7,7 @@ NewLeadershipTerm and the follower's decision on it.
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from upheaval_node.cluster.rules import Rules
 from upheaval_node.files.recording_log import RecordingLog
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.types import NULL_POSITION, NULL_TERM_ID, NULL_VALUE, Position, TermId
@@ -28,6 +29,7 @@ def next_term_in_election(
     own_log_term_id: TermId,
     leadership_term_id: TermId,
     append_position: Position,
+    rules: Rules,
 ) -> NextTerm:
     """The term after the last term of another log, as a leader in an election answers.
 
@@ -36,7 +38,7 @@ def next_term_in_election(
     """
     following = TermId(log_leadership_term_id + 1)
     if log_position < append_position:
-        following = _following(recording_log, log_leadership_term_id, log_position, own_log_term_id)
+        following = _following(recording_log, log_leadership_term_id, log_position, own_log_term_id, rules)
     entry = recording_log.find_term_entry(following)
     if entry is None or following > own_log_term_id:
         next_term_id = following if following <= log_leadership_term_id else leadership_term_id
@@ -51,12 +53,13 @@ def next_term_when_running(
     log_position: Position,
     leadership_term_id: TermId,
     term_base: Position,
+    rules: Rules,
 ) -> NextTerm:
     """The term after the last term of another log, as an elected leader answers. An open term has no end."""
     if log_leadership_term_id >= leadership_term_id:
         return NextTerm()
     entry = recording_log.find_term_entry(
-        _following(recording_log, log_leadership_term_id, log_position, leadership_term_id)
+        _following(recording_log, log_leadership_term_id, log_position, leadership_term_id, rules)
     )
     if entry is None:
         return NextTerm(leadership_term_id, term_base, NULL_POSITION)
@@ -64,7 +67,11 @@ def next_term_when_running(
 
 
 def _following(
-    recording_log: RecordingLog, log_leadership_term_id: TermId, log_position: Position, own_log_term_id: TermId
+    recording_log: RecordingLog,
+    log_leadership_term_id: TermId,
+    log_position: Position,
+    own_log_term_id: TermId,
+    rules: Rules,
 ) -> TermId:
     """The term after the last term with entries in a log that names `log_leadership_term_id` and ends at
     `log_position`.
@@ -74,8 +81,9 @@ def _following(
     """
     # Differs from Aeron (docs/protocol.md, E19): Aeron takes the named term as the last one.
     holder = recording_log.find_term_at(log_position, own_log_term_id)
-    named = log_leadership_term_id if holder is None else min(log_leadership_term_id, holder.leadership_term_id)
-    return TermId(named + 1)
+    if holder is None:
+        return TermId(log_leadership_term_id + 1)
+    return TermId(rules.last_term_of(log_leadership_term_id, holder.leadership_term_id) + 1)
 
 
 class TermAction(Enum):

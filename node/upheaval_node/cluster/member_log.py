@@ -251,7 +251,8 @@ class MemberLog:
             return 0
         term_id = self._standing.leadership_term_id
         self._context.own.record(term_id, appended, now.ns)
-        return self.commit(now, term_id, appended, self._context.membership.quorum_position(now, (term_id,)))
+        terms = self._context.rules.quorum_terms(term_id)
+        return self.commit(now, term_id, appended, self._context.membership.quorum_position(now, terms))
 
     def append_term_event(self, now: Now, leadership_term_id: TermId, log_position: Position) -> bool:
         """Append a NewLeadershipTermEvent, which names its own end position."""

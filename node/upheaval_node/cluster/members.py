@@ -161,8 +161,8 @@ class Membership:
         """All members except this one."""
         return [member for member in self.by_id.values() if member is not self.own]
 
-    def quorum_position(self, now: Now, log_terms: Container[int]) -> Position:
-        """The position up to which a quorum of active members has recorded the log of these terms."""
+    def quorum_position(self, now: Now, log_terms: Container[int] | None) -> Position:
+        """The position up to which a quorum of active members has recorded the log of these terms; None: of any."""
         return quorum_position(self.all, now.ns, self._timeout_ns, log_terms)
 
     def has_quorum_at(self, now: Now, leadership_term_id: TermId, position: Position) -> bool:

@@ -9,6 +9,7 @@ from upheaval_node.cluster.cluster_time import ClusterTime
 from upheaval_node.cluster.commit_latency import CommitLatency
 from upheaval_node.cluster.ignored_messages import IgnoredMessages
 from upheaval_node.cluster.members import ClusterMember, Membership, parse_members
+from upheaval_node.cluster.rules import rules_named
 from upheaval_node.counters import Counter, Counters, cluster_key, cluster_label
 from upheaval_node.errors import UsageError
 from upheaval_node.files.node_state import NodeState
@@ -81,6 +82,7 @@ class ModuleContext:
             raise UsageError(f"member {member_id} is not among {members!r}")
         if not 0 <= cluster.service_count <= 10:
             raise UsageError(f"{cluster.service_count} services")
+        self.rules = rules_named(cluster.compatibility)
         self.media = media
         self.counters = counters
         self.member_id = member_id

@@ -84,7 +84,7 @@ class ConsensusMessages:
         publisher = self._log.publisher
         recording_log, term_id = self._context.recording_log, self._term_id
         base = recording_log.base_of_term(term_id)
-        following = next_term_when_running(recording_log, log_term_id, log_position, term_id, base)
+        following = next_term_when_running(recording_log, log_term_id, log_position, term_id, base, self._context.rules)
         self._publisher.send(
             now,
             follower_id,

@@ -15,6 +15,7 @@ from upheaval_node.cluster.log_recording import LogRecording
 from upheaval_node.cluster.module_context import ModuleContext
 from upheaval_node.cluster.module_snapshot import ModuleSnapshot, check_service_snapshot, decode_module_snapshot
 from upheaval_node.cluster.pending_messages import PendingMessages
+from upheaval_node.cluster.rules import Rules
 from upheaval_node.cluster.service_acks import ServiceAcks
 from upheaval_node.counters import recovery_state_key
 from upheaval_node.errors import PeerError, TerminationError
@@ -46,7 +47,7 @@ def recover(context: ModuleContext, recording: LogRecording, acks: ServiceAcks) 
             raise TerminationError(f"no archive: {context.archive.error}", expected=False)
         yield
     recording_log = context.recording_log
-    extent = yield from _extent(recording_log, recording)
+    extent = yield from _extent(recording_log, recording, context.rules)
     log_end = MAX_POSITION if extent is None else extent.stop_position
     snapshot = yield from newest_snapshot(context, log_end)
     plan = recording_log.create_recovery_plan(context.settings.service_count, extent)
@@ -54,13 +55,16 @@ def recover(context: ModuleContext, recording: LogRecording, acks: ServiceAcks) 
     return Recovered(plan, plan.appended_log_position, snapshot)
 
 
-def _extent(recording_log: RecordingLog, recording: LogRecording) -> StepGenerator[RecordingExtent | None]:
+def _extent(
+    recording_log: RecordingLog, recording: LogRecording, rules: Rules
+) -> StepGenerator[RecordingExtent | None]:
     """The extent of the log's recording in the archive. An active recording is stopped first."""
     recording.recording_id = recording_log.find_last_term_recording_id()
     if recording.recording_id == NULL_VALUE:
         return None
     stop_position = yield from recording.stop()
-    _forget_lost_terms(recording_log, stop_position)
+    if rules.lost_terms_go:
+        _forget_lost_terms(recording_log, stop_position)
     log_format = recording.format
     return RecordingExtent(
         recording_id=recording.recording_id,

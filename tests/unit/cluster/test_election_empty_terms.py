@@ -9,6 +9,7 @@ from support.election_script import ElectionScript
 from support.memory_storage import MemoryStorage
 from upheaval_node.cluster.election_states import ElectionState
 from upheaval_node.cluster.leadership_terms import NextTerm, next_term_in_election, next_term_when_running
+from upheaval_node.cluster.rules import OWN_RULES
 from upheaval_node.files.recording_log import RecordingLog
 from upheaval_node.types import NULL_POSITION, Position, TermId
 
@@ -68,7 +69,7 @@ def test_a_running_leader_does_so_too() -> None:
     log = recording_log((0, 0), (1, 1024), (2, 2048), (3, 2048), (4, 2048))
 
     def following(named: int, position: int) -> NextTerm:
-        return next_term_when_running(log, TermId(named), Position(position), TermId(4), Position(2048))
+        return next_term_when_running(log, TermId(named), Position(position), TermId(4), Position(2048), OWN_RULES)
 
     assert following(2, 1536) == NextTerm(TermId(2), Position(2048), Position(2048))
     assert following(3, 1536) == NextTerm(TermId(2), Position(2048), Position(2048))
@@ -79,7 +80,7 @@ def test_a_running_leader_does_so_too() -> None:
 
 def test_a_longer_log_is_told_where_the_next_term_begins() -> None:
     log = recording_log((0, 0), (1, 1024), (2, 2048))
-    following = next_term_in_election(log, TermId(1), Position(3072), TermId(2), TermId(5), Position(4096))
+    following = next_term_in_election(log, TermId(1), Position(3072), TermId(2), TermId(5), Position(4096), OWN_RULES)
     assert following == NextTerm(TermId(2), Position(2048), Position(4096))
 
 

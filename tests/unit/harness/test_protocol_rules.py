@@ -206,6 +206,16 @@ def test_part_of_the_old_log_is_committed_by_who_reports_it_under_its_own_term()
     assert "are needed" in str(refused(lambda: story.commit(0, 1, 100)))
 
 
+def test_by_aerons_rule_copies_commit_the_old_log_and_nothing_after_it() -> None:
+    story = Story(CommitRules(3, SILENCE_NS, copies_commit=True))
+    story.win(0, 1, 1, base=100)
+    story.report(1, 0, 0, 100)
+    story.commit(0, 1, 100)
+    story.open_term(0, 1)
+    story.report(1, 0, 0, 200)
+    assert "are needed" in str(refused(lambda: story.commit(0, 1, 200)))
+
+
 def test_the_old_log_is_committed_by_who_names_the_new_term() -> None:
     story = Story(CommitRules(3, SILENCE_NS))
     story.win(0, 1, 1, base=100)

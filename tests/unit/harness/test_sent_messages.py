@@ -7,6 +7,7 @@ import pytest
 
 from upheaval.execution.sent_messages import SentMessage, SentMessages
 from upheaval.records import RunFolder, TraceEvent
+from upheaval.records.added_lines import AddedLines
 from upheaval.scenario import WaitSent, parse_scenario
 from upheaval_chaos.faults import Roster
 
@@ -39,7 +40,7 @@ def test_messages_of_members_and_of_forwarders_are_read_once_and_whole(tmp_path:
     run.member(1).path.mkdir()
     run.member(1).trace.write_bytes(written(5) + written(6, event="receive") + written(7)[:20])
     run.consensus_file.write_bytes(b'{"ts":8,"ev\n' + written(9))
-    sent = SentMessages(run, range(3))
+    sent = SentMessages(AddedLines((run.consensus_file, *(run.member(number).trace for number in range(3)))))
     assert sorted(each.ns for each in sent.more()) == [5, 9]
     with run.member(1).trace.open("ab") as file:
         file.write(written(7)[20:])

@@ -58,13 +58,17 @@ class _Member:
 class CommitRules:
     """Implements `Rules`. A follower that was silent for `silence_ns` counts for no quorum.
 
-    `is_forgetful`: some member may have lost what it had reported.
+    `is_forgetful`: some member may have lost what it had reported. `copies_commit`: by Aeron's rule a leader commits
+    all of the old log when a quorum has copies.
     """
 
     promise = Promise.COMMITS_KEPT
 
-    def __init__(self, members: int, silence_ns: int, is_forgetful: bool = False) -> None:
+    def __init__(
+        self, members: int, silence_ns: int, is_forgetful: bool = False, *, copies_commit: bool = False
+    ) -> None:
         self._count = members
+        self._copies_commit = copies_commit
         self._silence_ns = silence_ns
         self._terms = TermLogs(is_forgetful)
         self._members = [_Member() for _ in range(members)]
@@ -218,7 +222,8 @@ class CommitRules:
         if position <= 0:
             return
         terms = {member.led_term_id}
-        if member.state in _OF_OLD_LOG and not max(member.base - 1, member.committed_before) < position:
+        is_whole = max(member.base - 1, member.committed_before) < position
+        if member.state in _OF_OLD_LOG and (self._copies_commit or not is_whole):
             # Below its end, reports in the term of the old log count. All of it is committed only by reports in the new
             # term.
             terms.add(member.log_term_id)

@@ -51,7 +51,13 @@ def check_protocol(run: RunFolder, manifest: Manifest) -> list[Result]:
     folders = [run.member(member_id) for member_id in range(manifest.members)]
     ballots = BallotRules(manifest.members, forgetful)
     silence_ns = timeouts_of(manifest).leader_heartbeat_ns
-    rules: tuple[Rules, ...] = (ballots, CommitRules(manifest.members, silence_ns, bool(forgetful)))
+    commits = CommitRules(
+        manifest.members,
+        silence_ns,
+        bool(forgetful),
+        copies_commit=manifest.copies_commit,
+    )
+    rules: tuple[Rules, ...] = (ballots, commits)
     hearing = _Hearing(rules)
     unheard: list[int] = []
     for folder in folders:

@@ -99,7 +99,8 @@ def member_settings(spec: ClusterSpec) -> MemberSettings:
     settings = profile_settings("test", sync_level=spec.sync_level)
     timeouts = replace(settings.cluster.timeouts, **spec.timeouts)
     sessions = spec.max_sessions or settings.cluster.max_sessions
-    return replace(settings, cluster=replace(settings.cluster, timeouts=timeouts, max_sessions=sessions))
+    cluster = replace(settings.cluster, timeouts=timeouts, max_sessions=sessions, compatibility=spec.compatibility)
+    return replace(settings, cluster=cluster)
 
 
 def _own_timeouts(settings: MemberSettings) -> dict[str, int]:
@@ -547,6 +548,7 @@ class SimulatedCluster:
                 source_digest=self.source_digest,
                 seed=self.world.seed,
                 planted=self.planted,
+                compatibility=self.settings.cluster.compatibility,
                 timeouts=_own_timeouts(self.settings),
                 workload=self._workload,
                 planned_faults=self.plan.faults,

@@ -5,7 +5,7 @@ Also the protocol traces, which no digest covers. This module does not interpret
 
 import hashlib
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, Protocol
 
 from upheaval_node.protocol_trace import Observation
@@ -65,6 +65,17 @@ class Journal:
                 self._hash_lines()
         if self.on_event is not None:
             self.on_event(member_id, len(lines), ns, event, fields)
+
+    def added_lines(self) -> Callable[[], Iterator[bytes]]:
+        """Reads the lines since its last call, by member."""
+        read: dict[int, int] = {}
+
+        def added() -> Iterator[bytes]:
+            for member_id, lines in self.lines.items():
+                begin, read[member_id] = read.get(member_id, 0), len(lines)
+                yield from (line.encode() for line in lines[begin:])
+
+        return added
 
     def digest(self) -> "hashlib._Hash":
         """A copy of the running hash, to continue with other results."""
