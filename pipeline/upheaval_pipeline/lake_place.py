@@ -41,10 +41,13 @@ ORDER BY r.created DESC, r.run
 class LakePlace:
     """Implements `upheaval.ui.places.Place`. What is read is kept until the lake changes."""
 
-    def __init__(self, where: str) -> None:
+    def __init__(self, where: str, runs_max: int = RUNS_MAX) -> None:
         """Raises `UsageError` for what is no lake."""
         open_lake(where)
         self._where = where
+        self._runs_max = runs_max
+        self._known = 0
+        """The number of runs of the lake, those left out of the list too."""
         self._lock = threading.Lock()
         self._versions: tuple[int | None, ...] = ()
         self._rows: list[RunRow] = []
@@ -52,8 +55,9 @@ class LakePlace:
 
     @property
     def title(self) -> str:
-        """Where the lake is."""
-        return self._where
+        """Where the lake is, and how much of it the list has."""
+        left_out = self._known > self._runs_max
+        return f"{self._where} (the newest {self._runs_max:,} of {self._known:,} runs)" if left_out else self._where
 
     def rows(self) -> list[RunRow]:
         """The runs that were made last, the newest first. Raises `UsageError` for a damaged lake."""
@@ -99,9 +103,11 @@ class LakePlace:
 
     def _read(self, lake: Lake) -> None:
         with duck_engine() as engine:
-            answer = ask(engine, lake, _ROWS, RUNS_MAX)
+            answer = ask(engine, lake, _ROWS, self._runs_max)
         records: list[dict[str, Any]] = [dict(zip(answer.columns, values, strict=True)) for values in answer.rows]
-        entries = ((run, lake.entry("runs", run)) for run in lake.runs("runs"))
+        known = lake.runs("runs")
+        self._known = len(known)
+        entries = ((run, lake.entry("runs", run)) for run in known)
         unreadable = [
             RunRow(run, 0, error=entry.unreadable) for run, entry in entries if entry is not None and entry.unreadable
         ]

@@ -44,8 +44,11 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     lake = str(folder / "lake")
     ingest(None, [folder / "good", folder / "lost"], lake)
     assert main(["verify", "--lake", lake, "--json"]) == 1
-    place = LakePlace(lake)
+    place = LakePlace(lake, runs_max=2)
     assert place.path("lost") == folder / "lost"
+    newest = LakePlace(lake, runs_max=1)
+    assert [row.name for row in newest.rows()] == ["good"]
+    assert newest.title == f"{lake} (the newest 1 of 2 runs)"
     shutil.rmtree(folder / "lost")
     with serving(PageServer(place, is_read_only=True)) as server:
         yield Served(server, folder / "good")
@@ -60,6 +63,7 @@ def test_runs_are_listed_newest_first_with_what_the_lake_knows(served: Served) -
     assert "acknowledged operations are not lost" in lost["broken"]
     assert good["written_ns"] == int(datetime.fromisoformat(good["created"]).timestamp() * 1e9)
     page = ask(served.server, "/").text
+    assert "the newest" not in page
     assert page.index('data-run="good"') < page.index('data-run="lost"')
     assert f'<td class="n">{duration(good["length_ns"])}</td>' in page
     assert EVIL in unescape(page)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -68,14 +69,18 @@ def test_a_lake_gives_a_report_back_with_everything_that_it_had(
     )
     report = Report(
         str(folders[GOOD]),
-        (known, Finding(Promise.LINEARIZABLE, Verdict.VALID, "200 operations")),
+        (
+            known,
+            replace(known, known_issue=None, known_cause="Aeron before commit ba9e9c1df7", errors=()),
+            Finding(Promise.LINEARIZABLE, Verdict.VALID, "200 operations"),
+        ),
         (NotApplicable(Promise.SNAPSHOT_IS_REPLAY, "states are not replayed: no code", is_gap=True),),
     )
     write_verdicts(open_lake(lake), {run: report})
     again = judged_by_this_version(open_lake(lake), [run])
     assert again == {run: report}
     assert isinstance(again[run], Report)
-    assert [finding.errors for finding in again[run].findings] == [known.errors, ()]
+    assert [finding.errors for finding in again[run].findings] == [known.errors, (), ()]
     write_verdicts(open_lake(lake), before)
 
 

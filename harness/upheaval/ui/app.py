@@ -66,10 +66,11 @@ class Pages:
         return HTMLResponse(self._templates.get_template(template).render(**values))
 
     def _list(self, _: Request) -> Response:
+        rows = self._runs.place.rows()
         return self.render(
             "runs.html",
             title=self._runs.place.title,
-            rows=self._runs.place.rows(),
+            rows=rows,
             campaigns=self._runs.place.campaigns(),
             read_only=self._live.is_read_only,
             usual=CLUSTER_OF_THREE,
