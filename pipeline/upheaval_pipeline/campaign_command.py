@@ -11,6 +11,7 @@ from upheaval.cli.campaign import campaign_by
 from upheaval.cli.fault_commands import CampaignOptions
 from upheaval.errors import UsageError
 from upheaval_pipeline.campaigns import ingest_campaigns
+from upheaval_pipeline.lake import require_place
 from upheaval_pipeline.seed_tasks import in_seed_tasks
 from upheaval_pipeline.session import is_local
 from upheaval_pipeline.shown_session import ShownSession, shown_session
@@ -24,6 +25,9 @@ def campaign_on_spark(options: CampaignOptions) -> int:
     """Run the seeds; with `--lake`, write outcomes and tapes there. The exit status is that of the worst verdict."""
     if options.lake is not None and options.out is None:
         raise UsageError("a lake takes the lines of a campaign: add --out FOLDER to --lake")
+    if options.lake is not None:
+        # Not only when all seeds have run.
+        require_place(options.lake)
     master = options.master or LOCAL_AGAIN
     if options.service is not None and not is_local(master):
         raise UsageError(f"{options.service} is on this machine alone: leave out --master, or --service")

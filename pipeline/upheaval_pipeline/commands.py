@@ -110,8 +110,8 @@ def ingest(options: IngestOptions) -> int:
         written = rows_in_lake(lake, "runs", runs) | campaigns_in_lake(campaigns, lake)
     else:
         written = _ingested(options, runs, campaigns)
-        if is_due := due(Lake(options.lake)):
-            _say(is_due)
+        if advice := due(Lake(options.lake)):
+            _say(advice)
     if options.json:
         print(json.dumps(written, indent=2))
     else:

@@ -84,7 +84,8 @@ class LakePlace:
             return None
         lake = open_lake(self._where)
         report = last_judged(lake, [name]).get(name)
-        faults = [_fault(row) for row in lake.read("faults", arrow_schema(FAULTS), [name]) if row["_reject"] is None]
+        records = lake.read("faults", arrow_schema(FAULTS), [name])
+        faults = [_fault(fields) for fields in records if fields["_reject"] is None]
         labels = {} if row.error else _labels(lake, name)
         return ArchivedRun(
             row, report if isinstance(report, Report) else None, faults, labels, self._begins.get(name, 0)
@@ -147,5 +148,5 @@ def _fault(fields: Mapping[str, Any]) -> FaultRecord:
 
 
 def _labels(lake: Lake, name: str) -> Mapping[str, str]:
-    (row,) = lake.read("runs", arrow_schema("run string, labels map<string, string>"), [name])
-    return dict(row["labels"] or ())
+    rows = lake.read("runs", arrow_schema("run string, labels map<string, string>"), [name])
+    return {label: value for row in rows for label, value in row["labels"] or ()}

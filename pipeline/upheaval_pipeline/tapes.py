@@ -11,8 +11,15 @@ Choice = tuple[str, int, str, str]
 
 
 def choices_of(tape: str | None) -> list[Choice]:
-    """In the order of the tape. The span of the whole tape has the name "", one inside another a name with a dot."""
-    return [] if tape is None else list(_choices(json.loads(tape), "", 0, Counter()))
+    """In the order of the tape. The span of the whole tape has the name "", one inside another a name with a dot.
+
+    None of what is no tape: a line of a campaign may be anything.
+    """
+    try:
+        fields = json.loads(tape or "null")
+    except ValueError:
+        return []
+    return list(_choices(fields, "", 0, Counter())) if isinstance(fields, dict) else []
 
 
 def _choices(fields: Mapping[str, Json], span: str, number: int, seen: Counter[str]) -> Iterator[Choice]:
@@ -21,7 +28,6 @@ def _choices(fields: Mapping[str, Json], span: str, number: int, seen: Counter[s
             yield span, number, label, str(value)
             continue
         name = f"{span}.{label}".removeprefix(".")
-        for inner in value:
-            assert isinstance(inner, dict)
+        for inner in (inner for inner in value if isinstance(inner, dict)):
             seen[name] += 1
             yield from _choices(inner, name, seen[name] - 1, seen)

@@ -72,5 +72,5 @@ def test_an_image_without_a_member_is_refused_in_one_line(
     spec = ClusterSpec(1, system="aeron", launcher=launcher, image=image)
     with DockerCluster.create(tmp_path / "run", spec) as cluster:
         with pytest.raises(EnvironmentFault, match=f"^member 0 {message}"):
-            cluster.up(timeout_s=20)
+            cluster.up(timeout_s=60)
         assert left_of(engine, cluster.config.run_id) == []

@@ -19,3 +19,7 @@ def test_spans_are_numbered_by_their_names_and_inner_ones_have_both_names() -> N
 
 def test_a_seed_without_a_tape_has_no_choices() -> None:
     assert choices_of(None) == choices_of("{}") == []
+
+
+def test_what_is_no_tape_has_no_choices() -> None:
+    assert choices_of("no JSON") == choices_of("[1]") == choices_of('{"fault": [1, "kill"]}') == []

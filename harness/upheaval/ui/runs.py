@@ -54,7 +54,8 @@ class Runs:
             archived = self.place.archived(name)
             if archived is None:
                 raise UsageError(f"no run {name!r} in {self.place.title}")
-            raise UsageError(f"the folder of run {name}, {archived.row.folder}, is not there; the lake has no more")
+            where = f"the folder of run {name}, {archived.row.folder}, is not there; the lake has no more"
+            raise UsageError(archived.row.error or where)
         return path
 
     def archived(self, name: str) -> ArchivedRun | None:

@@ -3,13 +3,14 @@
 A member of Aeron reports an error with its category. FATAL and ERROR are severe, WARN is not.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Final
 
 from upheaval.checkers.severe_error import SevereError
 from upheaval.checkers.verdict import Finding, Verdict
-from upheaval.records import RunFolder, TraceEvent
+from upheaval.records import MemberFolder, RunFolder, TraceEvent
 from upheaval_node.trace_kinds import TraceKind
 
 _SEVERE: Final = ("FATAL ", "ERROR ")
@@ -19,20 +20,21 @@ _SEVERE: Final = ("FATAL ", "ERROR ")
 def with_severe_errors(run: RunFolder, findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """The findings; those on broken promises have the errors of the members that they name, by time.
 
-    Raises `UsageError` for a malformed trace.
+    Each trace is read once. Raises `UsageError` for a malformed one.
     """
-    return tuple(
-        finding if finding.verdict is not Verdict.INVALID else _explained(run, finding) for finding in findings
-    )
+
+    @cache
+    def of_member(member_id: int) -> Sequence[SevereError]:
+        return list(_of_member(run.member(member_id), member_id))
+
+    def explained(finding: Finding) -> Finding:
+        errors = [error for member_id in finding.members for error in of_member(member_id)]
+        return replace(finding, errors=tuple(sorted(errors, key=lambda error: error.ns)))
+
+    return tuple(finding if finding.verdict is not Verdict.INVALID else explained(finding) for finding in findings)
 
 
-def _explained(run: RunFolder, finding: Finding) -> Finding:
-    errors = sorted((error for member in finding.members for error in _of_member(run, member)), key=lambda one: one.ns)
-    return replace(finding, errors=tuple(errors))
-
-
-def _of_member(run: RunFolder, member_id: int) -> Iterator[SevereError]:
-    member = run.member(member_id)
+def _of_member(member: MemberFolder, member_id: int) -> Iterator[SevereError]:
     if member.trace.exists():
         for event in member.read_trace():
             if event.event == TraceKind.ERROR and str(event.fields.get("kind", "")).startswith(_SEVERE):

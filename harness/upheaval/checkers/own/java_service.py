@@ -46,6 +46,7 @@ _UNITS_PER_MS: Final[Mapping[int, int]] = {
 }
 _WHOLE: Final = Plan()
 _LEADER: Final = Plan(member_id=2, is_leader=True, does_background_work=True)
+_LEADER_ENDED: Final = "the copy that leads does not read the whole log"
 _ROLES: Final[Mapping[str, Plan]] = {
     "role: cluster.role() or onRoleChange?": Plan(is_leader=True),
     "member id: cluster.memberId()?": Plan(member_id=2),
@@ -90,7 +91,7 @@ class JavaReplay:
     note: str = ""
     """What was left out, and why."""
     sent: JavaEgress | None = None
-    """The messages to sessions; None if no copy read the log."""
+    """The messages to sessions; None if no copy read the log, or the one that leads did not read all of it."""
     by_aeron: str = ""
     """Why single-member Aeron clusters ran the service instead of copies; empty if copies did."""
     why_not: str = ""
@@ -98,9 +99,9 @@ class JavaReplay:
 
     @property
     def egress(self) -> JavaEgress:
-        """The messages to sessions. Raises `CannotReplayJava` if no copy read the log."""
+        """The messages to sessions. Raises `CannotReplayJava` if they are not known."""
         if self.sent is None:
-            raise CannotReplayJava(self.why_not or self.by_aeron)
+            raise CannotReplayJava(self.why_not or self.by_aeron or _LEADER_ENDED)
         return self.sent
 
 
@@ -197,7 +198,9 @@ class _Judge:
         _require_end(whole)
         states = {state.position: state for state in whole.states if state.is_asked}
         note = f"; of a log of {len(log)} entries, {most} places were tried instead of {CUTS}" if most < CUTS else ""
-        difference, sent = self._difference(whole, leader, other, begun), self._egress(whole, leader, other)
+        difference = self._difference(whole, leader, other, begun)
+        # Of a copy that stopped on the way it is not known what it would have sent.
+        sent = None if leader.ended else self._egress(whole, leader, other)
         return JavaReplay(states, difference, len(cuts), note, sent), self._raised(whole)
 
     def _egress(self, follower: CopyTrail, leader: CopyTrail, other: CopyTrail) -> JavaEgress:

@@ -19,15 +19,14 @@ class Labels {
     place.append(this.box);
   }
 
-  /** The buttons are made again only where a mark is another one: one that has the focus keeps it. */
+  /** The buttons are made again only when a mark has changed: until then the one that has the focus keeps it. */
   set(run) {
     const marks = marksOf(run);
     const text = JSON.stringify(marks);
     if (this.text === text) return;
-    const noted = this.noted && JSON.stringify(this.noted);
+    const isNoted = ({ style, what, begin }) => this.noted && style === this.noted.style && what === this.noted.what && begin === this.noted.begin;
     this.text = text;
     this.marks = marks;
-    this.noted = marks.find((mark) => JSON.stringify(mark) === noted);
     this.widths = null;
     this.buttons = marks.map((mark) => {
       const button = element("button", { type: "button", className: `mark ${mark.style}`, textContent: mark.what });
@@ -37,6 +36,8 @@ class Labels {
       return button;
     });
     this.box.replaceChildren(...this.buttons);
+    // A fault that has ended meanwhile is still the one that was marked out.
+    this.note(marks.find(isNoted));
   }
 
   /** Mark out one of them among the others. */

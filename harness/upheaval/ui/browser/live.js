@@ -119,11 +119,11 @@ function grow(lane, member, at) {
   if (isKnown && (position !== member.append_position || lag !== member.lag)) keep(lane.positions, [at, member.append_position, member.lag ?? 0]);
 }
 
-/** Answers before a moment: between two looks as if they came evenly. */
+/** Answers before a moment: between two looks as if they came evenly, before the first look as many as it saw. */
 function answered(ns) {
   const { at, total } = looks;
   const next = lowerBound(at, ns);
-  if (next === 0 || next === at.length) return total.at(next - 1) ?? 0;
+  if (next === 0 || next === at.length) return total[Math.max(next - 1, 0)] ?? 0;
   const share = (ns - at[next - 1]) / (at[next] - at[next - 1]);
   return total[next - 1] + share * (total[next] - total[next - 1]);
 }
