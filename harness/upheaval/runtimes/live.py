@@ -1,40 +1,34 @@
 """The common part of clusters of real members, in processes or in containers.
 
-A runtime supplies the nodes and the way to ask them. , , ,  and  of a member inject and heal faults through the fault
-driver, which proves and records them. The methods of the same names on its `node` are the injector that the driver
-uses. This module knows neither processes nor container engines.
+A runtime supplies the nodes and the way to ask them. `kill`, `stop`, `pause`, `resume` and `start` of a member inject
+and heal faults through the fault driver, which proves and records them. The methods of the same names on its `node` are
+the injector that the driver uses. This module knows neither processes nor container engines.
 """
 
 import contextlib
-import platform
 import time
-import uuid
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import ClassVar, Final, Generic, Protocol, Self, TypeVar
 
-from upheaval.checkers.protocol.identities import SECURITY_FILE
 from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
 from upheaval.records import (
     SPLIT,
     CompanionConfig,
     ControlRecord,
-    Manifest,
     RunFolder,
     WrongCredentials,
     check_companion,
-    code_digest,
     companion_name,
     load_companions,
     note_companion,
     seal,
 )
 from upheaval.records.added_lines import AddedLines
-from upheaval.runtimes import cluster_file, ports
+from upheaval.runtimes import ports
 from upheaval.runtimes.companions import LiveCompanion, entry_for
 from upheaval.runtimes.conditions import START_TIMEOUT_S, Conditions
 from upheaval.runtimes.node import STOP_TIMEOUT_S, LiveNode, Node, Node_co
@@ -50,7 +44,6 @@ from upheaval.system import (
     system_named,
     with_leaders,
 )
-from upheaval.system.process_table import boot_id
 from upheaval.waits import wait_until
 from upheaval_chaos.driver import FaultDriver
 from upheaval_chaos.faults import MemberFault, MemberFaultKind, Members
@@ -558,49 +551,3 @@ def _is_running(member: LiveMember[Node]) -> bool:
 def _require(what: str, proof: Proof) -> None:
     if not proof.holds:
         raise UnknownOutcome(f"{what}, {proof}")
-
-
-def made(spec: ClusterSpec, runtime: str) -> ClusterSpec:
-    """The specification for a new run, with the system's version. Raises `UsageError` when it could never start."""
-    spec = replace(spec.made(uuid.uuid4().hex), system=system_named(spec.system).text)
-    cluster_file.check(spec, runtime)
-    return spec
-
-
-def with_base_port(spec: ClusterSpec) -> ClusterSpec:
-    """The specification with the requested base port, or else with a free one. Raises `HarnessError` when a port is in
-    use.
-    """
-    if not spec.base_port:
-        return replace(spec, base_port=ports.choose_base_port(spec.members))
-    ports.require_free(spec.base_port, spec.members)
-    return spec
-
-
-def new_manifest(spec: ClusterSpec, runtime: str) -> Manifest:
-    """The manifest of a run that begins on this machine."""
-    source = spec.python_path[0] if spec.python_path else ""
-    return Manifest(
-        run_id=spec.run_id,
-        runtime=runtime,
-        members=spec.members,
-        profile=spec.profile,
-        sync_level=spec.sync_level,
-        components=spec.components,
-        service=spec.service,
-        more_services=spec.more_services,
-        source=source,
-        model=spec.model,
-        model_source=spec.model_source,
-        source_digest=code_digest(source, spec.service, spec.system),
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        host=platform.node(),
-        boot_id=boot_id(),
-        version=spec.version,
-        system=spec.system,
-        system_sha256=system_named(spec.system).digest,
-        planted=spec.planted,
-        compatibility=spec.compatibility,
-        timeouts=spec.timeouts,
-        written=(SECURITY_FILE,) if spec.tls or spec.credentials else (),
-    )

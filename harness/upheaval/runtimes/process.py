@@ -18,8 +18,9 @@ from upheaval.runtime_names import PROCESS
 from upheaval.runtimes import cluster_file, ports
 from upheaval.runtimes.abandoned import end_abandoned, owner_variables
 from upheaval.runtimes.companions import LiveCompanion, companion_endpoints, with_ports
-from upheaval.runtimes.live import LiveCluster, LiveMember, made, new_manifest, with_base_port
+from upheaval.runtimes.live import LiveCluster, LiveMember
 from upheaval.runtimes.member_files import FolderFiles
+from upheaval.runtimes.new_runs import made, new_manifest, with_base_port
 from upheaval.runtimes.node import STOP_TIMEOUT_S, LiveNode
 from upheaval.runtimes.process_node import ProcessNode
 from upheaval.runtimes.volumes import abandoned_volumes

@@ -44,7 +44,8 @@ from upheaval.runtimes.docker.files import VolumeFiles
 from upheaval.runtimes.docker.inside import ATTEMPTS, ContainerEnded
 from upheaval.runtimes.docker.node import POLL_INTERVAL_S, DockerNode
 from upheaval.runtimes.docker.reaper import choose_cleaning
-from upheaval.runtimes.live import LiveCluster, LiveMember, Result, made, new_manifest, with_base_port
+from upheaval.runtimes.live import LiveCluster, LiveMember, Result
+from upheaval.runtimes.new_runs import made, new_manifest, with_base_port
 from upheaval.runtimes.node import STOP_TIMEOUT_S
 from upheaval.security import policy as security
 from upheaval.system import (
