@@ -33,6 +33,7 @@ GATHERED = {
     "lake_files.py": {"collect"},  # the same
     "measure.py": {"collect"},  # figures
     "run_tables.py": {"collect"},  # which runs a lake has
+    "seed_tasks.py": {"collect"},  # outcomes of seeds
     "spark_engine.py": {"take"},  # as many rows as were asked for
     "upkeep.py": {"take"},  # of Arrow's
     "whole.py": {"collect"},  # verdicts
