@@ -167,7 +167,7 @@ QUESTIONS: Final = (
         "regressions",
         "By how much are more runs not valid, answers slower or failovers longer on a version than on an earlier one"
         " (or on another system), with an interval of 95 %? A version that is worse is `mended` where the newest one is"
-        " not worse than the same earlier one",
+        " not shown to be worse than the same earlier one",
         f"""SELECT concat(base_system, ' ', base_version, ' to ', system, ' ', version) AS change, what,
         coalesce(scenario, 'no scenario') AS scenario, runtime, base_system, base_version, system, version, base_runs,
         runs, base_level, level, difference, lowest, highest,
