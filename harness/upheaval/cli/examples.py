@@ -24,6 +24,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "replay": ("replay", "replay runs/7 --runtime simulated"),
     "campaign": ("campaign --seeds 1..100 --workers 2", "campaign --seeds 7..7 --dir runs/7"),
     "shrink": ("shrink runs/7", "shrink runs/7 --runs 100 --jobs 2 --json"),
+    "carry": ("carry runs/7 --system aeron", "carry runs/7 --system aeron:1.49.3 --tries 5 --json"),
     "when": ("when runs/7", "when runs/7 --points 5 --timings 20 --jobs 2 --json"),
     "fixed": ("fixed timers-kept --before runs/may runs/june runs/july",),
     "scenarios": ("scenarios",),

@@ -204,6 +204,17 @@ class ShrinkOptions:
 
 
 @dataclass(frozen=True)
+class CarryOptions:
+    run: Path = option(
+        type=recorded_run, metavar="RUN", help="a failed simulated run of a scenario, or a failed seed after `shrink`"
+    )
+    system: str = option("--system", default="aeron", metavar="aeron[:VERSION]", help="the members (default aeron)")
+    tries: int = option("--tries", type=above_zero, default=3, metavar="N", help="runs on real members (default 3)")
+    out: Path | None = option("--out", metavar="FOLDER", help="where the runs go (default: a new one in ./runs)")
+    json: bool = json_option()
+
+
+@dataclass(frozen=True)
 class WhenOptions:
     run: Path = option(
         nargs="?",
@@ -295,6 +306,12 @@ def add_commands(commands: Commands) -> None:
         "make a failed seed simpler as long as it fails alike: its cluster, load, faults and settings",
         ShrinkOptions,
         "shrink:shrink",
+    )
+    commands.add(
+        "carry",
+        "run the schedule of a simulated failure on real members of Aeron: is it broken there, how often, alike?",
+        CarryOptions,
+        "carry:carry",
     )
     commands.add(
         "when",

@@ -166,11 +166,7 @@ class Tries:
     @property
     def interval(self) -> tuple[float, float]:
         """The 95 % interval of the rate at which a run finds the bug, after Wilson; `tries` is above 0."""
-        rate, z2 = self.caught / self.tries, _Z * _Z
-        middle = rate + z2 / (2 * self.tries)
-        half = _Z * sqrt(rate * (1 - rate) / self.tries + z2 / (4 * self.tries**2))
-        whole = 1 + z2 / self.tries
-        return max(0.0, (middle - half) / whole), min(1.0, (middle + half) / whole)
+        return rate_interval(self.caught, self.tries)
 
     @property
     def verdict(self) -> Verdict:
@@ -180,6 +176,15 @@ class Tries:
         if self.caught or self.others:
             return Verdict.INVALID
         return Verdict.VALID if self.valid == self.tries else Verdict.UNKNOWN
+
+
+def rate_interval(hits: int, tries: int) -> tuple[float, float]:
+    """The 95 % interval of a rate, after Wilson; `tries` is above 0."""
+    rate, z2 = hits / tries, _Z * _Z
+    middle = rate + z2 / (2 * tries)
+    half = _Z * sqrt(rate * (1 - rate) / tries + z2 / (4 * tries**2))
+    whole = 1 + z2 / tries
+    return max(0.0, (middle - half) / whole), min(1.0, (middle + half) / whole)
 
 
 def tries_of(bug: KnownBug, version: str, reports: Sequence[Report], failures: Sequence[str] = ()) -> Tries:

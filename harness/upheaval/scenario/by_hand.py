@@ -91,7 +91,7 @@ def _steps(events: Iterable[_Event]) -> list[str]:
 
 
 def _events(run: RunFolder, manifest: Manifest) -> list[_Event]:
-    leads, faults = _Leaders(run, manifest), list(run.read_faults())
+    leads, faults = Leaders(run, manifest), list(run.read_faults())
     events = []
     for number, fault in enumerate(faults, start=1):
         name, led = f"{fault.what}-{number}", leads.at(fault.inject_begin_ns)
@@ -128,7 +128,7 @@ def _by_role(fault: FaultRecord, leader: int | None, *, is_alone: bool) -> str:
     return " ".join(roles.get(word, word) for word in words)
 
 
-class _Leaders:
+class Leaders:
     """Who led when, by the traces of the members; knows no leaders of a system without traces."""
 
     def __init__(self, run: RunFolder, manifest: Manifest) -> None:

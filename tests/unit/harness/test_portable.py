@@ -1,0 +1,144 @@
+"""Simulated schedules as texts for live members, and the count of what the tries of one showed."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from upheaval.campaign.carry import carried, schedule_of
+from upheaval.campaign.fingerprint import Fingerprint
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.signature import Signature
+from upheaval.checkers.verdict import Finding, Report, Verdict
+from upheaval.cli.main import main
+from upheaval.errors import UsageError
+from upheaval.scenario import parse_scenario
+from upheaval.scenario.portable import portable
+from upheaval_chaos.exit_status import CommandStatus
+
+SCHEDULE = """\
+# of seed 7
+title Two leaders are lost
+cluster members=3 service=workbench leader-disconnect-ms=20 compatibility=E7
+invariants on
+wait operations 5
+inject first kill member-1
+wait moment after-ms=300
+begin second blackhole member-0 <-> member-1,member-2 channel=log
+wait moment after-ms=158
+heal first
+end second
+wait seconds 7
+"""
+LED = {("first", False): 1, ("second", False): 0, ("first", True): 0, ("second", True): 0}
+CARRIED = """\
+title Two leaders are lost
+cluster members=3 service=workbench
+wait operations 5
+inject first kill leader
+wait leader other-than first
+begin second blackhole leader <-> followers channel=log
+wait moment after-ms=158
+heal first
+end second
+wait seconds 7
+"""
+
+
+def led(name: str, has_ended: bool) -> int | None:
+    return LED[name, has_ended]
+
+
+def test_roles_and_conditions_replace_ids_and_times() -> None:
+    text = SCHEDULE.replace("member-1,member-2", "followers")
+    made = portable(text, led)
+    assert made.text == CARRIED
+    assert parse_scenario(made.text, name="made", where="made").runtimes
+    assert made.changes == (
+        "no leader-disconnect-ms=20",
+        "no compatibility=E7",
+        "no invariants: they are judged inside the simulation",
+        "roles of members in place of ids",
+        "waits for another leader in place of times",
+    )
+
+
+def test_the_member_that_an_earlier_fault_hit_is_its_victim() -> None:
+    text = portable(SCHEDULE, led).text
+    assert "begin second blackhole leader <-> victim!first,follower!first channel=log" in text
+    assert parse_scenario(text, name="made", where="made").runtimes
+
+
+def test_times_stay_where_the_same_member_leads() -> None:
+    text = portable(SCHEDULE, lambda _name, _has_ended: 0).text
+    assert "inject first kill follower\nwait moment after-ms=300\n" in text
+
+
+@pytest.mark.parametrize("kind", ["power-cut", "die-in-change", "power-lost-in-change", "wrong-bytes"])
+def test_a_kill_replaces_a_fault_that_live_members_cannot_have(kind: str) -> None:
+    option = {"wrong-bytes": " at-percent=59"}.get(kind, " changes=2" if "change" in kind else "")
+    made = portable(SCHEDULE.replace("kill member-1", f"{kind} member-1{option}"), led)
+    assert "inject first kill leader\n" in made.text
+    assert f"kill for {kind}" in made.changes
+
+
+def test_a_fault_of_connections_is_refused() -> None:
+    with pytest.raises(UsageError, match="fault 'first': timeout cannot be done"):
+        portable("inject first timeout leader <-> followers timeout-ms=100", led)
+
+
+WANTED = Fingerprint("invalid", "commits-kept", "commit", "LEADER", "CLOSED")
+LIKE = Finding(Promise.COMMITS_KEPT, Verdict.INVALID, "gone", signature=Signature("commit", "LEADER", "CLOSED"))
+UNLIKE = Finding(Promise.COMMITS_KEPT, Verdict.INVALID, "gone", signature=Signature("commit", "FOLLOWER"))
+LOST = Finding(Promise.ACKNOWLEDGED_NOT_LOST, Verdict.INVALID, "operation 7", known_issue=2147)
+FINE = Finding(Promise.RUN_CONVERGED, Verdict.VALID, "at 5")
+QUIET = Finding(Promise.ENOUGH_TRAFFIC, Verdict.UNKNOWN, "2  operations\nof 100")
+
+
+def test_tries_are_counted_by_promise_and_by_fingerprint() -> None:
+    reports = [Report("run", found) for found in ((LIKE, LOST), (UNLIKE,), (FINE,), (QUIET,))]
+    done = carried(WANTED, reports, ["no leader after 60 s"])
+    assert (done.tries, done.broken, done.alike) == (5, 2, 1)
+    assert done.seen == {
+        "invalid commits-kept commit LEADER CLOSED": 1,
+        "invalid acknowledged-not-lost, as Aeron issue 2147 does": 1,
+        "invalid commits-kept commit FOLLOWER": 1,
+    }
+    assert done.prevented == {
+        "no leader after 60 s": 1,
+        "every promise that was checked was kept": 1,
+        "enough-traffic: 2 operations of 100": 1,
+    }
+    low, high = done.interval
+    assert 0.1 < low < 0.4 < high < 0.8
+
+
+def test_a_run_that_breaks_no_promise_is_not_carried(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="calm breaks no promise in a simulated run"):
+        schedule_of("title Calm\ninvariants on\nwait operations 5\n", "calm", 1, tmp_path / "run")
+
+
+def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main(["carry", *words]) == CommandStatus.REFUSED
+    (line,) = capsys.readouterr().err.splitlines()
+    return line
+
+
+def recorded(folder: Path, **fields: object) -> Path:
+    folder.mkdir()
+    (folder / "run.scenario").write_text("title Calm\nwait operations 5\n")
+    result = {"scenario": "calm", "runtime": "simulated", "seed": 1, "planted": None, "own": None}
+    (folder / "result.json").write_text(json.dumps({**result, **fields}))
+    return folder
+
+
+def test_what_cannot_be_carried_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = ["--out", str(tmp_path / "out")]
+    live = recorded(tmp_path / "live", runtime="process")
+    assert "ran on the process runtime: carry a simulated failure" in refused(capsys, str(live), *out)
+    planted = recorded(tmp_path / "planted", planted="commit-without-a-quorum")
+    assert "members of Aeron have neither" in refused(capsys, str(planted), *out)
+    assert "is not a run of a scenario" in refused(capsys, str(tmp_path), *out)
+    assert "the simulation runs this one already" in refused(capsys, str(live), "--system", "upheaval", *out)
+    assert "unknown system 'etcd'" in refused(capsys, str(live), "--system", "etcd", *out)
+    assert not (tmp_path / "out").exists()
