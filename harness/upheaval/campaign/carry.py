@@ -106,7 +106,7 @@ def carried(wanted: Fingerprint, reports: Sequence[Report], failures: Sequence[s
     for report in reports:
         shown = fingerprints(report)
         promises = {fingerprint.promise for fingerprint in shown}
-        seen.update(dict.fromkeys(", ".join(filter(None, (str(_of(one)), one.known))) for one in _broken(report)))
+        seen.update({", ".join(filter(None, (str(_of(one)), one.known))) for one in _broken(report)})
         if wanted.promise in promises:
             broken += 1
             alike += wanted in shown
