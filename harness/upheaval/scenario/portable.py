@@ -22,7 +22,7 @@ _SIMPLER: Final = {
     "reset": "blackhole",
     "wrong-bytes": "kill",
 }
-"""What stands for a fault that members of Aeron cannot have."""
+"""A fault that members of Aeron can have, by one that they cannot."""
 _ENDS_CONNECTIONS: Final = "timeout"
 """A link fault of connections, which members of Aeron do not have."""
 _DROPPED: Final = ("compatibility=", "leader-disconnect-ms=")
@@ -67,9 +67,9 @@ class _Writer:
             case ["cluster", *options]:
                 dropped = [option for option in options if option.startswith(_DROPPED)]
                 self.changes += [f"no {option}" for option in dropped]
-                kept = [option for option in options if option not in dropped]
-                if kept:
-                    yield " ".join(["cluster", *kept])
+                options = [option for option in options if option not in dropped]
+                if options:
+                    yield " ".join(["cluster", *options])
             case ["wait", "moment" | "seconds", *_] if self._last is not None:
                 self._waits.append(list(words))
             case [verb, name, kind, *rest] if verb in _BEGINS:
