@@ -56,3 +56,16 @@ def test_options_that_do_not_go_together_are_one_line(
     printed = capsys.readouterr()
     assert (printed.out, printed.err.count("\n")) == ("", 1)
     assert reason in printed.err
+
+
+def test_what_cannot_be_a_lake_is_refused_before_a_seed_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, out = tmp_path / "file", tmp_path / "out"
+    file.touch()
+    words = ["--engine", "spark", "--out", str(out), "--lake", str(file)]
+    assert main(["campaign", "--seeds", "1..2", *words]) == 2
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err.count("\n")) == ("", 1)
+    assert "is a file: a lake is a folder" in printed.err
+    assert not out.exists()
