@@ -167,15 +167,19 @@ QUESTIONS: Final = (
         "regressions",
         "By how much are more runs not valid, answers slower or failovers longer on a version than on an earlier one"
         " (or on another system), with an interval of 95 %? A version that is worse is `mended` where the newest one is"
-        " not shown to be worse than the same earlier one",
-        f"""SELECT concat(base_system, ' ', base_version, ' to ', system, ' ', version) AS change, what,
+        " shown to be better than it, and is not shown to be worse than the same earlier one",
+        f"""WITH differing AS (SELECT *, {is_worse("")} AS is_worse FROM regressions),
+        better AS (SELECT DISTINCT what, scenario, runtime, base_system, base_version FROM regressions
+            WHERE is_same_system AND is_newest AND highest < 0)
+        SELECT concat(base_system, ' ', base_version, ' to ', system, ' ', version) AS change, what,
         coalesce(scenario, 'no scenario') AS scenario, runtime, base_system, base_version, system, version, base_runs,
         runs, base_level, level, difference, lowest, highest,
-        CASE WHEN NOT is_same_system THEN 'another system' WHEN is_worse AND is_still_worse THEN 'worse'
-            WHEN is_worse THEN 'mended' WHEN highest < 0 THEN 'better' ELSE 'not shown' END AS outcome
-        FROM (SELECT *, max(is_worse AND is_newest) OVER (PARTITION BY what, scenario, runtime, is_same_system,
-                base_system, base_version) AS is_still_worse
-            FROM (SELECT *, {is_worse("")} AS is_worse FROM regressions))
+        CASE WHEN NOT is_same_system THEN 'another system' WHEN is_worse AND is_mended THEN 'mended'
+            WHEN is_worse THEN 'worse' WHEN highest < 0 THEN 'better' ELSE 'not shown' END AS outcome
+        FROM (SELECT d.*, b.what IS NOT NULL AND NOT max(d.is_worse AND d.is_newest) OVER (PARTITION BY d.what,
+                d.scenario, d.runtime, d.is_same_system, d.base_system, d.base_version) AS is_mended
+            FROM differing AS d LEFT JOIN better AS b ON b.what = d.what AND b.scenario <=> d.scenario
+                AND b.runtime = d.runtime AND b.base_system = d.system AND b.base_version = d.version)
         WHERE is_same_system OR difference > 0 OR (difference = 0 AND base_system < system)
         ORDER BY outcome = 'worse' DESC, what = '{NOT_VALID}' DESC, what, lowest DESC, difference DESC, change,
         scenario, runtime""",

@@ -78,11 +78,14 @@ def test_an_older_version_that_is_run_later_is_the_base() -> None:
     assert {(row["base_version"], row["version"]) for row in rows} == {("1.9.0", "1.10.0")}
 
 
+def of_the_newest(made: Sequence[RunRows]) -> list[RunRows]:
+    """Those runs on 1.11.0."""
+    return [replace(run, run=f"{run.run}-b", version="1.11.0", created="2026-12-01") for run in made]
+
+
 def with_a_third_version(slower_ms: int) -> list[RunRows]:
     """1.10.0 is slower than 1.9.0; 1.11.0 by so much."""
-    newest = runs(slower_ms=slower_ms)[SINCE:]
-    newest = [replace(run, run=f"{run.run}-b", version="1.11.0", created="2026-12-01") for run in newest]
-    return runs(slower_ms=SLOWDOWN_MS) + newest
+    return runs(slower_ms=SLOWDOWN_MS) + of_the_newest(runs(slower_ms=slower_ms)[SINCE:])
 
 
 def test_what_the_newest_version_has_mended_is_listed_and_is_no_alarm() -> None:
@@ -91,6 +94,12 @@ def test_what_the_newest_version_has_mended_is_listed_and_is_no_alarm() -> None:
     assert named([row for row in rows if row["outcome"] == "mended"]) == [(LATENCY, "1.9.0", "1.10.0", "bank")]
     rows = alarms("regressions", answer_to("regressions", with_a_third_version(SLOWDOWN_MS)))
     assert {row["version"] for row in rows} == {"1.10.0", "1.11.0"}
+
+
+def test_one_valid_run_of_the_newest_version_has_mended_nothing() -> None:
+    made = runs(failing=0.8)
+    rows = alarms("regressions", answer_to("regressions", made + of_the_newest(made[:1])))
+    assert named(rows) == [("not valid", "1.9.0", "1.10.0", "bank")]
 
 
 def on_systems(before: str, after: str) -> Rows:

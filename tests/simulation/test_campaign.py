@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -299,6 +300,13 @@ def test_a_campaign_without_a_seed_that_counts_is_unknown(
     assert captured.out.startswith("1 seeds: 0 count, 1 inconclusive, 0 failed")
     assert "no seed counts" in captured.err
     assert LiveSummary().verdict is Verdict.UNKNOWN
+
+
+def test_other_rules_and_planted_bugs_make_another_system() -> None:
+    """Its failures are not those of the node."""
+    other = SeedOutcome(replace(draw_swarm(1), compatibility="E7"), planted="vote-not-persisted")
+    assert other.to_fields()["system"] == "upheaval compatibility=E7 planted=vote-not-persisted"
+    assert SeedOutcome(draw_swarm(1)).to_fields()["system"] == "upheaval"
 
 
 def outcome(fields: dict[str, object]) -> SeedOutcome:

@@ -130,6 +130,14 @@ class SeedOutcome:
     """The names of the goals that it reached."""
     folder: str = ""
     """Its run folder, if that was kept."""
+    planted: str | None = None
+    """The planted bug of its members."""
+
+    @property
+    def system(self) -> str:
+        """The system that was tested, with what makes it another one than our node: rules of Aeron, a planted bug."""
+        rules = [] if self.swarm.compatibility == OWN else [f"compatibility={self.swarm.compatibility}"]
+        return " ".join([OWN_SYSTEM, *rules, *([] if self.planted is None else [f"planted={self.planted}"])])
 
     @property
     def is_valid(self) -> bool:
@@ -158,7 +166,7 @@ class SeedOutcome:
         return {
             **self.swarm.to_fields(),
             "runtime": SIMULATED,
-            "system": OWN_SYSTEM,
+            "system": self.system,
             "version": __version__,
             "verdict": self.verdict,
             "promise": self.promise,
@@ -240,7 +248,7 @@ class SeedRun:
         self.cluster = self.stage.cluster
         self.driver = FaultDriver(self.stage, self.stage.record_fault)
         self.invariants = Invariants(self.cluster)
-        self.outcome = SeedOutcome(swarm)
+        self.outcome = SeedOutcome(swarm, planted=planted)
         self.report: Report | None = None
         """What its folder was judged to be; None when it could not be."""
 
