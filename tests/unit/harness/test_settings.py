@@ -102,7 +102,7 @@ def options(service: str | None = None, user: str | None = None, system: str | N
         canary=False,
         planted=None,
         compatibility="upheaval",
-        engine="auto",
+        engine="python",
         master=None,
         lake=None,
     )
