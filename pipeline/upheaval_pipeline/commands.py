@@ -18,7 +18,7 @@ from upheaval.errors import UsageError
 from upheaval.records import RunFolder, write_atomically
 from upheaval.records.labels import LabelsOfIngest, labels_of
 from upheaval_pipeline.engines import AUTO, DUCKDB, SPARK, chosen, engine_of, require_lake_reader
-from upheaval_pipeline.session import require_spark
+from upheaval_pipeline.session import require_pyspark, require_spark
 from upheaval_pipeline.shown_session import shown_session
 
 if TYPE_CHECKING:
@@ -125,6 +125,7 @@ def ingest(options: IngestOptions) -> int:
 def _ingested(
     options: IngestOptions, runs: Mapping[str, "Contents"], campaigns: Sequence[Path]
 ) -> dict[str, dict[str, int]]:
+    require_pyspark()
     from upheaval_pipeline.campaigns import ingest_campaigns
     from upheaval_pipeline.ingest import ingest_runs
 

@@ -38,11 +38,16 @@ _POLL_S = 0.1
 _REASON_LENGTH = 300
 
 
-def require_spark() -> None:
-    """Raises `EnvironmentFault` when PySpark or a fitting Java is not there."""
+def require_pyspark() -> None:
+    """Raises `EnvironmentFault` when PySpark or what it imports is not there."""
     for module in ("pyspark", "pyarrow", "pandas"):
         if find_spec(module) is None:
             raise EnvironmentFault(f"{module} is not installed: {install_line('spark')}; {WHAT_WORKS}")
+
+
+def require_spark() -> None:
+    """Raises `EnvironmentFault` when PySpark or a fitting Java is not there."""
+    require_pyspark()
     home = os.environ.get("JAVA_HOME")
     java = shutil.which(str(Path(home) / "bin" / "java") if home else "java")
     if java is None:

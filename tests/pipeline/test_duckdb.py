@@ -12,6 +12,7 @@ from support.built_runs import good_run
 from support.lakes import asked, table_files
 from upheaval.cli.main import main
 from upheaval.errors import UsageError
+from upheaval_pipeline import session
 from upheaval_pipeline.arrow_schema import arrow_schema
 from upheaval_pipeline.duck import duck_engine
 from upheaval_pipeline.ingest import ingest
@@ -32,6 +33,15 @@ def test_a_path_that_delta_cannot_take_is_one_line(
     assert (printed.out, printed.err.count("\n")) == ("", 1)
     assert "cannot be a lake: Delta takes no control characters" in printed.err
     assert not (tmp_path / name).exists()
+
+
+def test_an_ingest_without_pyspark_names_what_to_install(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good_run(40).write(tmp_path / "run")
+    monkeypatch.setattr(session, "find_spec", lambda _: None)
+    assert main(["ingest", str(tmp_path / "run"), "--lake", str(tmp_path / "lake"), "--engine", "python"]) == 2
+    assert capsys.readouterr().err.startswith("upheaval: pyspark is not installed: pip install '")
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         "run leader-killed --runtime process --seed 7 --dir runs/7",
         "run leader-left-alone --planted commit-without-a-quorum",
     ),
-    "replay": ("replay", "replay runs/7 --runtime simulated"),
+    "replay": ("replay", "replay runs/7 --runtime simulated", "replay runs/7 --until 5"),
     "campaign": ("campaign --seeds 1..100 --workers 2", "campaign --seeds 7..7 --dir runs/7"),
     "shrink": ("shrink runs/7", "shrink runs/7 --runs 100 --jobs 2 --json"),
     "when": ("when runs/7", "when runs/7 --points 5 --timings 20 --jobs 2 --json"),

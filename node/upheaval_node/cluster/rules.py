@@ -120,6 +120,8 @@ def rules_named(compatibility: str) -> Rules:
     rows = list(ROWS) if compatibility == AERON else compatibility.split(",")
     unknown = [row for row in rows if row not in ROWS]
     if unknown:
+        if set(unknown) <= {OWN, AERON}:
+            raise UsageError(f"compatibility {compatibility!r}: {unknown[0]} is no row, so write it alone")
         hint = did_you_mean(unknown[0], (OWN, AERON, *ROWS))
         raise UsageError(f"unknown compatibility {unknown[0]!r}: use {OWN}, {AERON}, or rows of {','.join(ROWS)}{hint}")
     return replace(OWN_RULES, **dict.fromkeys((ROWS[row] for row in rows), False))

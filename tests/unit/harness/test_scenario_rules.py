@@ -11,6 +11,8 @@ from upheaval.execution.run import run_scenario
 from upheaval.execution.simulated import SimulatedStage
 from upheaval.runtime_names import PROCESS, SIMULATED
 from upheaval.scenario import load_scenario, parse_scenario, with_rules
+from upheaval_node.cluster.rules import rules_named
+from upheaval_node.errors import UsageError as NodeUsageError
 
 PLAIN = "title Some\nworkload rate=50\nwait operations 1\n"
 
@@ -34,6 +36,12 @@ def test_members_of_another_system_have_their_own_rules() -> None:
 def test_unknown_rules_are_an_error_of_their_line() -> None:
     with pytest.raises(UsageError, match=r"some:2:.*unknown compatibility 'aerom'.*did you mean"):
         parse_scenario("title Some\ncluster compatibility=aerom\nwait operations 1\n", name="some", where="some")
+
+
+@pytest.mark.parametrize(("value", "named"), [("aeron,E3", "aeron"), ("E3,upheaval", "upheaval")])
+def test_all_rules_beside_a_row_are_an_error_that_says_so(value: str, named: str) -> None:
+    with pytest.raises(NodeUsageError, match=f"^compatibility '{value}': {named} is no row, so write it alone$"):
+        rules_named(value)
 
 
 def test_the_rules_of_a_seed_are_those_of_its_members_and_of_its_text() -> None:

@@ -36,7 +36,7 @@ class Cause(StrEnum):
     PROCESSORS = "processors", "number of processors", "os.cpu_count or os.sched_getaffinity?"
     COLLECTOR = "garbage-collector", "garbage collector", "a weak reference, __del__ or gc?"
     RECURSION = "recursion-limit", "recursion limit", "a RecursionError that is caught?"
-    SNAPSHOT = "snapshot", "", "a field that on_take_snapshot does not write, or that on_start does not read?"
+    SNAPSHOT = "snapshot", "", "a field or order that on_take_snapshot does not write, or that on_start does not read?"
     INSTANCES = (
         "instances",
         "other instances in its process",
