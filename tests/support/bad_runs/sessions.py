@@ -100,7 +100,7 @@ def a_new_leader_closes_the_session_of_a_silent_client(run: Path) -> None:
 
 def _gives_up(lines: list[_Line], session: int, **fields: object) -> None:
     end = _of_session(lines, session)
-    end.update(cause="lost", followed_term_id=0, **fields)
+    end.update(cause="lost", followed_term_id=0, followed_member_id=0, **fields)
 
 
 def a_client_finds_no_leader_up_to_the_end(run: Path) -> None:

@@ -223,7 +223,7 @@ def test_links_between_victims_are_read_whoever_these_are() -> None:
 
 def test_messages_can_be_waited_for_where_they_are_read_while_they_are_written() -> None:
     text = "title x\nwait sent Vote\nwait operations 1"
-    assert parse_scenario(text, name="x", where="x").runtimes == ("process",)
+    assert parse_scenario(text, name="x", where="x").runtimes == ("simulated", "process")
 
 
 def test_a_link_that_depends_on_who_leads_is_read() -> None:

@@ -101,6 +101,10 @@ def options(service: str | None = None, user: str | None = None, system: str | N
         shrink=False,
         canary=False,
         planted=None,
+        compatibility="upheaval",
+        engine="python",
+        master=None,
+        lake=None,
     )
 
 
