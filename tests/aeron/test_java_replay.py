@@ -151,7 +151,7 @@ def test_snapshots_and_answers_of_members_are_compared_with_the_replay(recorded:
     assert "states are those of a replay, and copies from 9 snapshots do as it does" in finding.detail
     answers = report.finding(Promise.LINEARIZABLE)
     assert answers.verdict is Verdict.VALID, answers.detail
-    assert " answers of calls are those of the model classes:kinds.Accounts alone in the order " in answers.detail
+    assert " answers of calls are those of a replay of classes:kinds.Accounts in the order " in answers.detail
     # One answer as of a leader that keeps something outside of the log.
     stale = [replace(call, result="n0 7 #1") if call.result == "n0 0 #1" else call for call in evidence.calls]
     log = evidence.whole_log
@@ -159,7 +159,7 @@ def test_snapshots_and_answers_of_members_are_compared_with_the_replay(recorded:
     named = check_own_answers(recorded, evidence.manifest, stale, log.calls, 0, ALL, evidence.java_replay)
     assert isinstance(named, Finding), named
     assert named.verdict is Verdict.INVALID
-    asked = "'later n0 0 400': expected 'n0 0 #1' by the model classes:kinds.Accounts alone, got 'n0 7 #1'"
+    asked = "'later n0 0 400': expected 'n0 0 #1' by a replay of classes:kinds.Accounts, got 'n0 7 #1'"
     assert asked in named.detail
 
 

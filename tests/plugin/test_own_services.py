@@ -143,7 +143,7 @@ def test_a_right_service_is_valid_and_says_what_was_not_checked(tmp_path: Path) 
     assert report.verdict is Verdict.VALID
     whys = {each.promise: each.why for each in report.unchecked}
     detail = report.finding(Promise.LINEARIZABLE).detail
-    assert detail == f"{REQUESTS} answers of calls are those of the model locks:Locks alone in the order of the log"
+    assert detail == f"{REQUESTS} answers of calls are those of a replay of locks:Locks in the order of the log"
     assert Promise.STATES_AGREE not in whys
     assert [each["promise"] for each in report.to_fields()["not_checked"]] == list(whys)
     unseen = replayed_without_snapshots(cluster)

@@ -38,7 +38,7 @@ def judged_here(run: BuiltRun, model: type[Model] = fenced_model.Locks) -> list[
     ]
     placed = place_calls(run.operations, entries)
     answers = {at: str(each.result) for at, each in placed.by_position.items() if each.outcome is Outcome.OK}
-    return [*placed.broken, judge_answers("Locks", placed, entries, judged(model, log, answers, {}))]
+    return [*placed.broken, judge_answers("the model Locks", placed, entries, judged(model, log, answers, {}))]
 
 
 def bad(findings: list[Finding]) -> dict[str, str]:
@@ -365,7 +365,7 @@ def test_a_run_without_a_model_is_judged_by_its_service(tmp_path: Path) -> None:
     report = verified(run, tmp_path)
     finding = report.finding(Promise.LINEARIZABLE)
     assert (finding.verdict, finding.operation) == (Verdict.INVALID, 20)
-    assert 'expected {"ok": true} by the model fenced:Fenced alone, got {"ok": true, "token": 3}' in finding.detail
+    assert 'expected {"ok": true} by a replay of fenced:Fenced, got {"ok": true, "token": 3}' in finding.detail
 
 
 def test_without_its_code_no_answer_is_judged_and_the_run_is_as_valid_as_before(tmp_path: Path) -> None:
@@ -386,7 +386,7 @@ def test_calls_that_overlap_in_their_session_do_not_count_as_wrong(tmp_path: Pat
     run.operations[19] = given_up
     report = verified(run, tmp_path)
     assert report.finding(Promise.LINEARIZABLE).verdict is Verdict.VALID
-    assert report.finding(Promise.LINEARIZABLE).detail.startswith("19 answers of calls are those of the model ")
+    assert report.finding(Promise.LINEARIZABLE).detail.startswith("19 answers of calls are those of a replay of ")
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def check_own_model(
     promises = [_own_promise(promise) for promise in judged.get("promises", ())]
     if ":" not in manifest.model and not judged.get("why"):
         return [*placed.broken, *promises]
-    return [*placed.broken, judge_answers(manifest.model, placed, entries, judged), *promises]
+    return [*placed.broken, judge_answers(f"the model {manifest.model}", placed, entries, judged), *promises]
 
 
 def check_own_answers(
@@ -89,7 +89,7 @@ def check_own_answers(
         replayed = _by_replay(run, manifest, log_member, log_end, answers)
     if replayed.get("why"):
         return str(replayed["why"])
-    finding = judge_answers(f"{manifest.service} alone", placed, entries, replayed)
+    finding = judge_answers(f"a replay of {manifest.service}", placed, entries, replayed)
     return finding.detail if finding.verdict is Verdict.UNKNOWN else finding
 
 
@@ -156,23 +156,24 @@ def _own_promise(result: dict[str, Any]) -> Finding:
     )
 
 
-def judge_answers(model: str, placed: PlacedCalls, entries: Sequence[CallEntry], answer: dict[str, Any]) -> Finding:
-    """Judge whether the model explains every answer and the log contradicts no real-time order.
+def judge_answers(source: str, placed: PlacedCalls, entries: Sequence[CallEntry], answer: dict[str, Any]) -> Finding:
+    """Judge whether every answer is the expected one and the log contradicts no real-time order.
 
-    `answer` comes from the process of the model: `why` it failed, with the `position`; or the first `wrong` answer.
+    `source` names a model or a replay that expected answers come from. `answer` is what its process found: `why` it
+    failed, with the `position`; or the first `wrong` answer.
     """
     wrong, late = answer.get("wrong"), _overtaken(placed, entries)
     if wrong is not None and (late is None or wrong["position"] <= (late.position or 0)):
         call = placed.by_position[wrong["position"]]
         detail = (
             f"call {call.key} (operation {call.id}) at position {wrong['position']}, {wrong['request']}: "
-            f"expected {wrong['expected']} by the model {model}, got {wrong['got']}{wrong.get('cause', '')}"
+            f"expected {wrong['expected']} by {source}, got {wrong['got']}{wrong.get('cause', '')}"
         )
         return Finding(Promise.LINEARIZABLE, Verdict.INVALID, detail, position=wrong["position"], operation=call.id)
     if late is not None:
         return late
     if answer.get("why"):
-        detail = f"the model {model}: {answer['why']}"
+        detail = f"{source}: {answer['why']}"
         return Finding(Promise.LINEARIZABLE, Verdict.UNKNOWN, detail, position=answer.get("position"))
     unheard = [call for call in placed.by_position.values() if call.outcome is Outcome.OK and not _has_result(call)]
     unjudged = placed.unplaced or next(iter(unheard), None)
@@ -180,7 +181,7 @@ def judge_answers(model: str, placed: PlacedCalls, entries: Sequence[CallEntry],
         why = "its place in the log is unknown" if placed.unplaced else "its answer was not written down"
         detail = f"call {unjudged.key} (operation {unjudged.id}): {why}"
         return Finding(Promise.LINEARIZABLE, Verdict.UNKNOWN, detail, operation=unjudged.id)
-    detail = f"{answer['judged']} answers of calls are those of the model {model} in the order of the log"
+    detail = f"{answer['judged']} answers of calls are those of {source} in the order of the log"
     return Finding(Promise.LINEARIZABLE, Verdict.VALID, detail)
 
 
