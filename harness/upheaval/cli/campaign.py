@@ -62,7 +62,7 @@ def campaign_by(runner: Runner | None, options: CampaignOptions) -> int:
     options = settings.completed(options)
     runtime = options.runtime or settings.runtime or SIMULATED
     if runtime != SIMULATED and options.compatibility != OWN:
-        raise UsageError(f"--compatibility is for campaigns of the simulated runtime: remove --runtime {runtime}")
+        raise UsageError(f"--compatibility is for campaigns of the simulated runtime: use --runtime {SIMULATED}")
     if runner is not None and (runtime != SIMULATED or options.dir is not None or options.workers != 1):
         raise UsageError("--engine spark runs many simulated seeds: leave out --runtime, --dir and --workers")
     if runtime != SIMULATED:

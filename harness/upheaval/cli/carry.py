@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.campaign.carry import Carried, Schedule, carried, schedule_of
-from upheaval.campaign.seed import seed_of_run
+from upheaval.campaign.seed import SeedOrigin, seed_of_run
+from upheaval.campaign.tries import TEXT_TRIES_FILE
 from upheaval.checkers.verdict import Report
 from upheaval.cli.fault_commands import CarryOptions
 from upheaval.cli.new_folder import run_folder
@@ -13,7 +14,7 @@ from upheaval.cli.output import note
 from upheaval.cli.run import perform
 from upheaval.cli.shrink import SCENARIO_FILE, SUFFIX
 from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
-from upheaval.execution.run import read_origin
+from upheaval.execution.run import StoredResult, read_origin
 from upheaval.records import OWN_SYSTEM, Json, jsonfields, write_atomically
 from upheaval.runtime_names import PROCESS, SIMULATED
 from upheaval.system import system_named
@@ -41,27 +42,33 @@ def carry(options: CarryOptions) -> int:
 
 def _failure(run: Path) -> tuple[str, str, int]:
     """The text of the failure, its name, and its seed in the simulation."""
+    origin = run.with_name(run.name.removesuffix(SUFFIX))
     for folder in (run, run.with_name(f"{run.name}{SUFFIX}")):
         if (folder / SCENARIO_FILE).is_file():
-            return jsonfields.read_text(folder / SCENARIO_FILE), run.name.removesuffix(SUFFIX), _seed(folder, run)
+            return jsonfields.read_text(folder / SCENARIO_FILE), origin.name, _seed(folder, origin)
     if seed_of_run(run) is not None:
         raise UsageError(f"{run} is the run of a seed, which has no text yet: upheaval shrink {run}")
     scenario, recorded = read_origin(run)
     if recorded.runtime != SIMULATED:
         raise UsageError(f"{run} ran on the {recorded.runtime} runtime: carry a simulated failure")
-    if recorded.planted is not None or recorded.own is not None:
-        raise UsageError(f"{run} ran a planted bug or a service of its own: members of Aeron have neither")
+    _require_plain(run, recorded)
     return scenario.text, recorded.scenario, recorded.seed
 
 
 def _seed(folder: Path, run: Path) -> int:
-    for place in (folder, run):
-        origin = seed_of_run(place)
-        if origin is not None and (origin.planted is not None or origin.own is not None):
-            raise UsageError(f"{run} ran a planted bug or a service of its own: members of Aeron have neither")
-        if origin is not None:
-            return origin.seed
-    return read_origin(run)[1].seed
+    """The seed with which a shrunk text fails, which may be another one than that of its run."""
+    origin = seed_of_run(folder) or seed_of_run(run) or read_origin(run)[1]
+    _require_plain(run, origin)
+    search = folder / TEXT_TRIES_FILE
+    if not search.is_file():
+        return origin.seed
+    seeds = jsonfields.read_values(lambda fields: jsonfields.integer(fields, "seed"), search)
+    return next((seed for _, seed in seeds), origin.seed)
+
+
+def _require_plain(run: Path, origin: SeedOrigin | StoredResult) -> None:
+    if origin.planted is not None or origin.own is not None:
+        raise UsageError(f"{run} ran a planted bug or a service of its own: members of Aeron have neither")
 
 
 def _require_other_system(text: str) -> None:

@@ -242,7 +242,7 @@ class FixedOptions:
 
 @dataclass(frozen=True)
 class TrackRecordOptions:
-    issues: tuple[str, ...] = option(nargs="*", metavar="ISSUE", help="issues of Aeron's, or commits (default: all)")
+    issues: tuple[str, ...] = option(nargs="*", metavar="ISSUE", help="issues of Aeron's (default: all)")
     runtime: str | None = _live_runtime()
     tries: int = option("--tries", type=above_zero, default=3, metavar="N", help="runs on each version (default 3)")
     dir: Path | None = option("--dir", metavar="FOLDER", help="where the run folders go (default: ./runs)")

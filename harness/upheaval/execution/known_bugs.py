@@ -17,9 +17,9 @@ from upheaval.system import AERON
 
 @dataclass(frozen=True, slots=True)
 class KnownBug:
-    """An issue of Aeron, or the commit that mended it. `bad` is a version with the bug, `good` are versions without."""
+    """An issue of Aeron. `bad` is a version with the bug, `good` are versions without it."""
 
-    issue: int | str
+    issue: int
     what: str
     fault: str
     """The fault of the scenario, in words."""
@@ -140,7 +140,7 @@ KNOWN_BUGS: Final = (
 
 
 def known_bugs(issues: Sequence[str]) -> tuple[KnownBug, ...]:
-    """The bugs of these issues or commits, or all. Raises `UsageError` for an unknown one."""
+    """The bugs of these issues, or all. Raises `UsageError` for an unknown issue."""
     by_issue = {str(bug.issue): bug for bug in KNOWN_BUGS}
     unknown = [issue for issue in issues if issue not in by_issue]
     if unknown:

@@ -120,9 +120,8 @@ class _Writer:
             return word
         parts = [self._role(part, led) for part in word.split(",")]
         self.changes.append("roles of members in place of ids")
-        if parts.count("follower") > 1:
-            return "followers"
-        return ",".join(parts)
+        plural = {part: part.replace("follower", "followers", 1) for part in parts if parts.count(part) > 1}
+        return ",".join(dict.fromkeys(plural.get(part, part) for part in parts))
 
     def _role(self, part: str, led: int | None) -> str:
         member = _member(part)

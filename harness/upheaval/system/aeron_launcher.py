@@ -123,7 +123,7 @@ def _words(launcher: str, aeron: Path | None = None) -> list[str]:
 
 def _program_in(words: Sequence[str], folder: Path) -> str | None:
     """The path of the program, which is in the folder if its name has a slash; None if it is missing."""
-    return shutil.which(str(folder / words[0]) if os.sep in words[0] else words[0])
+    return shutil.which(str((folder / words[0]).absolute()) if os.sep in words[0] else words[0])
 
 
 def _tool_options(agent: Path, configuration: Path, options: Sequence[str]) -> str:

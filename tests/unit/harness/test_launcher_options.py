@@ -84,6 +84,21 @@ def test_a_container_starts_the_launcher_in_the_copied_code_or_where_the_image_s
     assert of_image == {"UPHEAVAL_LAUNCHER": spec.launcher}
 
 
+def test_a_program_in_the_working_directory_of_an_image_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "run.sh"
+    program.write_text("exec java")
+    program.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    spec = replace(AERON, launcher="./run.sh", source="")
+    for name, value in launcher_in_container(spec, PurePosixPath("/member")).items():
+        monkeypatch.setenv(name, value)
+    launch = launch_inside(tmp_path / "member.properties")
+    assert launch is not None
+    assert (list(launch.words), launch.folder) == (["./run.sh"], None)
+
+
 def test_an_image_that_brings_the_launcher_gets_no_copy_of_a_folder() -> None:
     assert replace(AERON, image="mine:1").made("7f").source == ""
 

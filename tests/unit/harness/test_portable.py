@@ -7,11 +7,14 @@ import pytest
 
 from upheaval.campaign.carry import carried, schedule_of
 from upheaval.campaign.fingerprint import Fingerprint
+from upheaval.campaign.tries import TEXT_TRIES_FILE
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.signature import Signature
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.cli.main import main
+from upheaval.cli.shrink import SCENARIO_FILE, SUFFIX
 from upheaval.errors import UsageError
+from upheaval.records import RunFolder
 from upheaval.scenario import parse_scenario
 from upheaval.scenario.portable import portable
 from upheaval_chaos.exit_status import CommandStatus
@@ -67,6 +70,20 @@ def test_the_member_that_an_earlier_fault_hit_is_its_victim() -> None:
     text = portable(SCHEDULE, led).text
     assert "begin second blackhole leader <-> victim!first,follower!first channel=log" in text
     assert parse_scenario(text, name="made", where="made").runtimes
+
+
+@pytest.mark.parametrize(
+    ("ends", "expected"),
+    [
+        ("member-0 <-> member-1,member-2,member-3", "leader <-> victim!first,followers!first"),
+        ("member-0,member-2,member-3 <-> member-1", "leader,followers!first <-> victim!first"),
+    ],
+)
+def test_several_followers_are_named_once_and_beside_others(ends: str, expected: str) -> None:
+    text = SCHEDULE.replace("members=3", "members=5").replace("member-0 <-> member-1,member-2", ends)
+    made = portable(text, led).text
+    assert f"begin second blackhole {expected} channel=log" in made
+    assert parse_scenario(made, name="made", where="made").runtimes
 
 
 def test_times_stay_where_the_same_member_leads() -> None:
@@ -132,11 +149,30 @@ def recorded(folder: Path, **fields: object) -> Path:
     return folder
 
 
+def shrunk(run: Path) -> Path:
+    """A text that fails with another seed than its run."""
+    folder = run.with_name(f"{run.name}{SUFFIX}")
+    folder.mkdir()
+    (folder / SCENARIO_FILE).write_text("title Calm\nwait operations 5\n")
+    (folder / TEXT_TRIES_FILE).write_text('{"seed": 3}\n')
+    return folder
+
+
+def test_a_shrunk_text_is_run_with_the_seed_with_which_it_fails(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, out = shrunk(recorded(tmp_path / "calm")), tmp_path / "out"
+    assert "calm breaks no promise in a simulated run" in refused(capsys, str(folder), "--out", str(out))
+    assert RunFolder(out / "simulated").read_manifest().seed == 3
+
+
 def test_what_cannot_be_carried_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = ["--out", str(tmp_path / "out")]
     live = recorded(tmp_path / "live", runtime="process")
     assert "ran on the process runtime: carry a simulated failure" in refused(capsys, str(live), *out)
     planted = recorded(tmp_path / "planted", planted="commit-without-a-quorum")
+    assert "members of Aeron have neither" in refused(capsys, str(planted), *out)
+    shrunk(planted)
     assert "members of Aeron have neither" in refused(capsys, str(planted), *out)
     assert "is not a run of a scenario" in refused(capsys, str(tmp_path), *out)
     assert "the simulation runs this one already" in refused(capsys, str(live), "--system", "upheaval", *out)
