@@ -31,10 +31,11 @@ PIXELS = """(chart, name) => {
   copy.drawImage(chart.ctx.canvas, 0, 0);
   const { data } = copy.getImageData(0, 0, width, height);
   let count = 0;
-  for (let i = 0; i < data.length; i += 4) count += colour === ((data[i] << 16) | (data[i + 1] << 8) | data[i + 2]);
+  const near = (i, shift) => Math.abs(data[i] - ((colour >> shift) & 255)) < 16;
+  for (let i = 0; i < data.length; i += 4) count += near(i, 16) && near(i + 1, 8) && near(i + 2, 0);
   return count;
 }"""
-"""How many pixels of a chart have a colour of the page."""
+"""How many pixels of a chart have a colour of the page, as far as edges are not smoothed."""
 HEADS = "[...document.querySelectorAll('.beside thead th')].slice(1, 3).map(head => head.textContent)"
 COUNTDOWN = "document.querySelector('#fault-list li.on .countdown')"
 OF_TIME = {

@@ -56,8 +56,10 @@ from upheaval_node.types import MS, S
 
 RESULT_FILE: Final = "result.json"
 STEP_TIMEOUT_S: Final = 60.0
-SLICE_NS: Final = 10 * MS
-"""How often the effect of a command is looked for."""
+LOOK_PAUSE_NS: Final = 10 * MS
+"""The shortest pause between two looks for the effect of a command."""
+PAUSE_PER_LOOK: Final = 10
+"""A pause is as many times as long as the look before it: a look at containers costs them time."""
 _ACTIONS: Final = (AskFor, Begin, GiveCommand, Inject, KeepCompanion)
 """Steps after which the state of the cluster proves nothing about an earlier command."""
 
@@ -206,9 +208,12 @@ def play(scenario: Scenario, stage: Stage, say: Say, driver: FaultDriver | None 
 
 def _wait_time(target: Steered, until_ns: int, asked: AskedCommands) -> None:
     """Let time pass, in slices while a command waits for its effect: its record has the time of the effect."""
+    pause_ns = LOOK_PAUSE_NS
     while asked.is_waiting and (left_ns := until_ns - target.now_ns()) > 0:
-        target.let_pass(min(left_ns, SLICE_NS) / S)
+        target.let_pass(min(left_ns, pause_ns) / S)
+        begin_ns = target.now_ns()
         asked.look()
+        pause_ns = max(LOOK_PAUSE_NS, PAUSE_PER_LOOK * (target.now_ns() - begin_ns))
     target.let_pass(max(until_ns - target.now_ns(), 0) / S)
 
 
