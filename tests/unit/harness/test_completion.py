@@ -31,7 +31,7 @@ def bash(text: str) -> str:
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
-        (["ca"], {"campaign"}),
+        (["ca"], {"campaign", "carry"}),
         (["client", "--dir", "x", "reg"], {"register"}),
         (["client", "register", "c"], {"cas"}),
         (["run", "--runtime", ""], set(RUNTIMES)),
