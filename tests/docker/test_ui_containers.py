@@ -50,11 +50,13 @@ def test_containers_are_started_loaded_broken_healed_and_ended(server: PageServe
     act("clusters", name="shop", system=system, runtime="docker")
     run = RunFolder(server.folder / "shop")
     run_id = cluster_file.load(run.path).run_id
+    start_ns = state()["start_ns"]
     act("live/shop/load-start", users=2, rate=10)
     wait_for_requests(20)
     # By its id: on a busy machine there may be no leader at this moment.
     act("live/shop/inject", statement="kill member-0")
     assert state()["faults"][0]["evidence"].startswith("gone: ")
+    assert state()["start_ns"] == start_ns < state()["faults"][0]["begin_ns"] < state()["ns"]
     wait_for_requests(20)
     act("live/shop/heal-all")
     act("live/shop/inject", statement="blackhole member-0 -> member-1")

@@ -47,6 +47,8 @@ class LiveView:
         self._watch = Watch(self.run, self._broken)
         self._lock = threading.Lock()
         self._before: Look | None = None
+        self._start_ns: int | None = None
+        """The first thing that was recorded before the first look, or that look: moments of the run count from here."""
         self._state: Mapping[str, Any] = {}
 
     def state(self) -> Mapping[str, Any]:
@@ -89,16 +91,21 @@ class LiveView:
         with contextlib.suppress(HarnessError):
             self._watch.look()
         self._traces.look()
+        faults, commands = list(self.run.read_faults()), list(self.run.read_controls())
+        if self._start_ns is None:
+            # Traces of containers are not here before their end.
+            begins = [fault.inject_begin_ns for fault in faults] + [command.begin_ns for command in commands]
+            self._start_ns = min([look.ns, *begins, *filter(None, [self._traces.start_ns])])
         leader = next((status.leader_member_id for status in look.statuses if status.leader_member_id >= 0), None)
         return {
             "ns": look.ns,
-            "start_ns": self._traces.start_ns if self._traces.start_ns is not None else look.ns,
+            "start_ns": self._start_ns,
             "epoch_ms": int(time.time() * 1000),
             "leader": leader,
             "members": [row.to_fields() for row in rows],
             "stalls": self._traces.stalls,
-            "faults": [self._fault(fault, look.ns) for fault in self.run.read_faults()],
-            "commands": [asdict(control) for control in self.run.read_controls()],
+            "faults": [self._fault(fault, look.ns) for fault in faults],
+            "commands": [asdict(control) for control in commands],
             "answers": self._answers.look(look.ns),
             "broken": [{**finding.to_fields(), "when_ns": finding.when_ns} for finding in self._broken.findings],
             "load": self.load.state(),
