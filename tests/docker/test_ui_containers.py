@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 
+from support.browser import Browser
 from support.docker_runs import left_of
+from support.live_page import click, cut_and_heal, kill_and_heal, start_load
 from support.page_servers import ask, serving
 from upheaval import images
 from upheaval.records import OWN_SYSTEM, RunFolder
 from upheaval.runtimes import cluster_file
+from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.engine import Client
 from upheaval.ui.server import PageServer
 from upheaval.waits import wait_until
@@ -74,3 +77,32 @@ def test_containers_are_started_loaded_broken_healed_and_ended(server: PageServe
     assert left_of(engine, run_id) == []
     assert all(fault.heal_end_ns is not None for fault in run.read_faults())
     assert ask(server, "/runs/shop").status == 200
+
+
+def test_a_browser_breaks_and_heals_containers(server: PageServer, system: str, engine: Client, tmp_path: Path) -> None:
+    answer = ask(server, "/api/clusters", method="POST", body={"name": "shop", "system": system, "runtime": "docker"})
+    assert answer.status == 200, answer.text
+    with DockerCluster.open(server.folder / "shop") as cluster, Browser(tmp_path / "profile") as browser:
+
+        def wait_for(expression: str) -> None:
+            wait_until(
+                lambda: bool(browser.value(expression)),
+                timeout_s=LONG_S,
+                describe=lambda: f"never {expression}: {browser.value('document.body.innerText')} {browser.complaints}",
+            )
+
+        browser.visit(server.address)
+        browser.visit(f"http://127.0.0.1:{server.port}/live/shop")
+        wait_for("/^member \\d leads$/.test(document.getElementById('badge').textContent)")
+        start_load(browser, wait_for, server)
+        kill_and_heal(browser, wait_for, cluster, cluster.wait_until_leader(LONG_S))
+        # Seconds of the run, which began before the browser came.
+        assert browser.value("timeLine.run.length") > 1e9
+        cut_and_heal(browser, wait_for)
+        click(browser, "[data-do=rerun]")
+        wait_for("document.getElementById('beside') !== null")
+        click(browser, "[data-do=end]")
+        click(browser, "[data-do=end]")
+        wait_for("location.pathname === '/runs/shop' && document.readyState === 'complete'")
+        assert browser.complaints == []
+    assert all(fault.is_proved for fault in RunFolder(server.folder / "shop").read_faults())

@@ -3,13 +3,14 @@
 import json
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from support.browser import Browser
 from support.live_clusters import end_without_trace
+from support.live_page import PIXELS, click, cut_and_heal, kill_and_heal, start_load
 from support.page_servers import LONG_S, Answer, ask, serving
 from upheaval.checkers.promises import Promise
 from upheaval.cli.main import main
@@ -23,21 +24,7 @@ from upheaval.waits import wait_until
 ENOUGH = 150
 """Operations; a run of fewer than 100 acknowledged ones is unknown."""
 WORKLOAD = {"users": 4, "user": "upheaval.load.users:WorkbenchUser", "rate": 40.0, "duration_s": None}
-PIXELS = """(chart, name) => {
-  const colour = parseInt(timeLine.colour(name).slice(1), 16);
-  const { width, height } = chart.ctx.canvas;
-  const canvas = Object.assign(document.createElement("canvas"), { width, height });
-  const copy = canvas.getContext("2d", { willReadFrequently: true });
-  copy.drawImage(chart.ctx.canvas, 0, 0);
-  const { data } = copy.getImageData(0, 0, width, height);
-  let count = 0;
-  const near = (i, shift) => Math.abs(data[i] - ((colour >> shift) & 255)) < 16;
-  for (let i = 0; i < data.length; i += 4) count += near(i, 16) && near(i + 1, 8) && near(i + 2, 0);
-  return count;
-}"""
-"""How many pixels of a chart have a colour of the page, as far as edges are not smoothed."""
 HEADS = "[...document.querySelectorAll('.beside thead th')].slice(1, 3).map(head => head.textContent)"
-COUNTDOWN = "document.querySelector('#fault-list li.on .countdown')"
 OF_TIME = {
     Promise.BOUNDS_KEPT,
     Promise.CLIENTS_IN_TIME,
@@ -141,10 +128,6 @@ def test_the_members_are_those_of_top(
     wait_until(are_equal, timeout_s=LONG_S, describe=lambda: f"the page and top differ: {both()}")
 
 
-def click(browser: Browser, selector: str) -> None:
-    browser.value(f"document.querySelector({json.dumps(selector)}).click()")
-
-
 def test_a_cluster_is_loaded_broken_healed_saved_as_a_scenario_and_ended_by_buttons(
     server: PageServer, cluster: ProcessCluster, tmp_path: Path
 ) -> None:
@@ -202,54 +185,6 @@ def test_a_cluster_is_loaded_broken_healed_saved_as_a_scenario_and_ended_by_butt
 
 def count(cluster: ProcessCluster) -> int:
     return len(list(cluster.run.read_history()))
-
-
-def start_load(browser: Browser, wait_for: Callable[[str], None], server: PageServer) -> None:
-    """Four users, first with one operation a second each, then with forty."""
-
-    def per_second() -> float:
-        return float(ask(server, "/api/live/shop/state").json["load"]["per_second"])
-
-    browser.value("document.getElementById('users').value = 4, document.getElementById('rate').value = 1")
-    click(browser, "#load-start")
-    wait_for("/^4 users, 1 a second each: .* requests/.test(document.getElementById('load-state').textContent)")
-    browser.value("document.getElementById('rate').value = 40")
-    click(browser, "[data-do=load-rate]")
-    wait_for("document.getElementById('load-state').textContent.startsWith('4 users, 40 a second each: ')")
-    wait_until(lambda: per_second() > 8, timeout_s=LONG_S, describe=lambda: f"{per_second()} operations a second")
-
-
-def kill_and_heal(browser: Browser, wait_for: Callable[[str], None], cluster: ProcessCluster, leader: int) -> None:
-    button = f"tr[data-member='{leader}'] button[data-word=kill]"
-    browser.value("document.getElementById('for').value = 3600")
-    click(browser, button)
-    assert list(cluster.run.read_faults()) == []
-    assert browser.value(f"document.querySelector({json.dumps(button)}).textContent") == "really kill?"
-    click(browser, button)
-    wait_for("document.querySelector('#fault-list li.on')?.textContent.includes('gone: ')")
-    # A button that is made again at each second of the countdown would lose the focus.
-    browser.value("document.getElementById('for').value = ''")
-    browser.value("document.querySelector('#fault-list li.on button').focus()")
-    left = browser.value(f"{COUNTDOWN}.textContent")
-    wait_for(f"{COUNTDOWN}.textContent !== {json.dumps(left)}")
-    assert browser.value("document.activeElement.textContent") == "heal"
-    wait_for(f"/^member [^{leader}] leads$/.test(document.getElementById('badge').textContent)")
-    wait_for(f"document.querySelector('tr[data-member=\"{leader}\"]').dataset.state === 'down'")
-    wait_for("document.querySelector('.mark.fault:not([hidden])')?.textContent === 'kill member-" + str(leader) + "'")
-    wait_for(f"({PIXELS})(timeLine.charts[0], 'down') > 0")
-    click(browser, ".heal-all")
-    wait_for("document.querySelector('#fault-list li:not(.on)')?.textContent.includes('running: ')")
-    wait_for("document.querySelectorAll('tr[data-state=down]').length === 0")
-
-
-def cut_and_heal(browser: Browser, wait_for: Callable[[str], None]) -> None:
-    link = "[data-link='0 1']"
-    click(browser, "[data-kind=blackhole][data-arrow='->']")
-    click(browser, link)
-    wait_for(f"document.querySelector(\"{link}\").textContent === 'blackhole: heal'")
-    wait_for("document.querySelector('#fault-list li.on')?.textContent.startsWith('blackhole member-0 -> member-1 on')")
-    click(browser, link)
-    wait_for(f"document.querySelector(\"{link}\").textContent === 'open'")
 
 
 def test_what_the_server_started_ends_with_it(tmp_path: Path) -> None:
