@@ -309,13 +309,13 @@ def add_commands(commands: Commands) -> None:
     )
     commands.add(
         "carry",
-        "run the schedule of a simulated failure on real members of Aeron: is it broken there, how often, alike?",
+        "run the schedule of a simulated failure on members of Aeron, and say how often its promise is broken there",
         CarryOptions,
         "carry:carry",
     )
     commands.add(
         "when",
-        "draw other timings from moments of a failed run on: from when was the failure inevitable?",
+        "draw other timings from moments of a failed run on, and say from when the failure was inevitable",
         WhenOptions,
         "when:when",
     )
