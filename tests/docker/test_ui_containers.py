@@ -8,7 +8,7 @@ import pytest
 
 from support.browser import Browser
 from support.docker_runs import left_of
-from support.live_page import click, cut_and_heal, kill_and_heal, start_load
+from support.live_page import click, cut_and_heal, end_cluster, kill_and_heal, open_page, start_load
 from support.page_servers import ask, serving
 from upheaval import images
 from upheaval.records import OWN_SYSTEM, RunFolder
@@ -83,17 +83,7 @@ def test_a_browser_breaks_and_heals_containers(server: PageServer, system: str, 
     answer = ask(server, "/api/clusters", method="POST", body={"name": "shop", "system": system, "runtime": "docker"})
     assert answer.status == 200, answer.text
     with DockerCluster.open(server.folder / "shop") as cluster, Browser(tmp_path / "profile") as browser:
-
-        def wait_for(expression: str) -> None:
-            wait_until(
-                lambda: bool(browser.value(expression)),
-                timeout_s=LONG_S,
-                describe=lambda: f"never {expression}: {browser.value('document.body.innerText')} {browser.complaints}",
-            )
-
-        browser.visit(server.address)
-        browser.visit(f"http://127.0.0.1:{server.port}/live/shop")
-        wait_for("/^member \\d leads$/.test(document.getElementById('badge').textContent)")
+        wait_for = open_page(browser, server)
         start_load(browser, wait_for, server)
         kill_and_heal(browser, wait_for, cluster, cluster.wait_until_leader(LONG_S))
         # Seconds of the run, which began before the browser came.
@@ -101,8 +91,6 @@ def test_a_browser_breaks_and_heals_containers(server: PageServer, system: str, 
         cut_and_heal(browser, wait_for)
         click(browser, "[data-do=rerun]")
         wait_for("document.getElementById('beside') !== null")
-        click(browser, "[data-do=end]")
-        click(browser, "[data-do=end]")
-        wait_for("location.pathname === '/runs/shop' && document.readyState === 'complete'")
+        end_cluster(browser, wait_for)
         assert browser.complaints == []
     assert all(fault.is_proved for fault in RunFolder(server.folder / "shop").read_faults())

@@ -29,6 +29,29 @@ def click(browser: Browser, selector: str) -> None:
     browser.value(f"document.querySelector({json.dumps(selector)}).click()")
 
 
+def open_page(browser: Browser, server: PageServer) -> Callable[[str], None]:
+    """Open the page of the cluster `shop` and wait for a leader. Returns what waits for a condition on the page."""
+
+    def wait_for(expression: str) -> None:
+        wait_until(
+            lambda: bool(browser.value(expression)),
+            timeout_s=LONG_S,
+            describe=lambda: f"never {expression}: {browser.value('document.body.innerText')} {browser.complaints}",
+        )
+
+    browser.visit(server.address)
+    browser.visit(f"http://127.0.0.1:{server.port}/live/shop")
+    wait_for("/^member \\d leads$/.test(document.getElementById('badge').textContent)")
+    return wait_for
+
+
+def end_cluster(browser: Browser, wait_for: Callable[[str], None]) -> None:
+    """End the cluster, with a second click to confirm, and wait for the page of its run."""
+    click(browser, "[data-do=end]")
+    click(browser, "[data-do=end]")
+    wait_for("location.pathname === '/runs/shop' && document.readyState === 'complete'")
+
+
 def start_load(browser: Browser, wait_for: Callable[[str], None], server: PageServer) -> None:
     """Four users, first with one operation a second each, then with forty."""
 

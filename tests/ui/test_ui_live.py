@@ -10,7 +10,7 @@ import pytest
 
 from support.browser import Browser
 from support.live_clusters import end_without_trace
-from support.live_page import PIXELS, click, cut_and_heal, kill_and_heal, start_load
+from support.live_page import PIXELS, click, cut_and_heal, end_cluster, kill_and_heal, open_page, start_load
 from support.page_servers import LONG_S, Answer, ask, serving
 from upheaval.checkers.promises import Promise
 from upheaval.cli.main import main
@@ -132,17 +132,7 @@ def test_a_cluster_is_loaded_broken_healed_saved_as_a_scenario_and_ended_by_butt
     server: PageServer, cluster: ProcessCluster, tmp_path: Path
 ) -> None:
     with Browser(tmp_path / "profile") as browser:
-
-        def wait_for(expression: str) -> None:
-            wait_until(
-                lambda: bool(browser.value(expression)),
-                timeout_s=LONG_S,
-                describe=lambda: f"never {expression}: {browser.value('document.body.innerText')} {browser.complaints}",
-            )
-
-        browser.visit(server.address)
-        browser.visit(f"http://127.0.0.1:{server.port}/live/shop")
-        wait_for("/^member \\d leads$/.test(document.getElementById('badge').textContent)")
+        wait_for = open_page(browser, server)
         start_load(browser, wait_for, server)
         wait_for(f"({PIXELS})(timeLine.charts[1], 'p99') > 0")
         wait_for(f"({PIXELS})(timeLine.charts[2], 'area') > 0")
@@ -157,9 +147,7 @@ def test_a_cluster_is_loaded_broken_healed_saved_as_a_scenario_and_ended_by_butt
         click(browser, "[data-do=rerun]")
         wait_for("document.getElementById('beside') !== null")
         simulated, beside = (browser.value(f"document.getElementById('{name}').href") for name in ("rerun", "beside"))
-        click(browser, "[data-do=end]")
-        click(browser, "[data-do=end]")
-        wait_for("location.pathname === '/runs/shop' && document.readyState === 'complete'")
+        end_cluster(browser, wait_for)
         browser.visit(simulated)
         assert browser.value("timeLine.marks.map(mark => mark.what)[0]").startswith("kill member-")
         browser.visit(beside)

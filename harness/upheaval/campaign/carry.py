@@ -104,12 +104,12 @@ def carried(wanted: Fingerprint, reports: Sequence[Report], failures: Sequence[s
     seen: Counter[str] = Counter()
     prevented: Counter[str] = Counter(failures)
     for report in reports:
-        shown = fingerprints(report)
-        promises = {fingerprint.promise for fingerprint in shown}
+        broken_here = fingerprints(report)
+        promises = {fingerprint.promise for fingerprint in broken_here}
         seen.update({", ".join(filter(None, (str(_of(one)), one.known))) for one in _broken(report)})
         if wanted.promise in promises:
             broken += 1
-            alike += wanted in shown
+            alike += wanted in broken_here
         else:
             prevented[_reason(report)] += 1
     return Carried(wanted, len(reports) + len(failures), broken, alike, seen, prevented)

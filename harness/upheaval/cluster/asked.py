@@ -76,10 +76,10 @@ class _Asked:
 
     def record(self) -> ControlRecord | None:
         """The record, once every member shows the effect."""
-        shown = self._effect()
-        if shown is None:
+        effect = self._effect()
+        if effect is None:
             return None
-        seen, text = shown
+        seen, text = effect
         return ControlRecord(
             self._command,
             self._begin_ns,
