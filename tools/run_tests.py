@@ -79,7 +79,6 @@ LOW_PRIORITY = ("nice", "-n", "10")
 SUITES = (
     Suite("docker", "tests/docker", DOCKER_NEEDS, DOCKER_MODULES, extra=True),
     Suite("check", needs=("make",), command=("make", "check")),
-    Suite("plugin", "tests/plugin"),
     Suite(
         "pipeline",
         "tests/pipeline",
@@ -90,12 +89,14 @@ SUITES = (
     Suite("integration", "tests/integration", ("strace", "openssl")),
     Suite("unit", "tests/unit", ("openssl",)),
     Suite("aeron", "tests/aeron", ("java", "javac"), files=tuple(map(jar_path, SHA256)), extra=True),
+    Suite("plugin", "tests/plugin", marks="heavy"),
     Suite("load", "tests/load", modules=("locust",), extra=True),
     Suite("live-scenarios", "tests/scenarios", marks="heavy"),
     Suite("ui", "tests/ui", ("chromium",), ("starlette", "uvicorn", "locust", "axe_playwright_python"), extra=True),
     Suite("docs", "tests/docs"),
     Suite("package", "tests/package"),
     Suite("scenarios", "tests/scenarios", marks="not heavy", is_patient=True),
+    Suite("services", "tests/plugin", marks="not heavy", is_patient=True),
     Suite("simulation", "tests/simulation", is_patient=True),
     Suite("system", "tests/system", is_patient=True),
     Suite("architecture", "tests/architecture", is_patient=True),

@@ -35,6 +35,7 @@ def test_a_right_service_is_valid_whatever_happens_to_its_cluster(name: str, see
     require_valid(judged_right(name, tmp_path / "run", runtime="simulated", seed=seed))
 
 
+@pytest.mark.heavy
 @pytest.mark.nightly
 @pytest.mark.parametrize(("name", "seed"), [(name, seed) for name, seeds in RUNS_OF_A_NIGHT.items() for seed in seeds])
 def test_a_right_service_is_valid_on_processes(name: str, seed: int, tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ def test_a_wrong_service_is_named_on_the_simulated_runtime(
     require_named(wrong, judged_wrong(wrong, tmp_path, runtime="simulated"), "simulated")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "wrong",
     [
