@@ -1,6 +1,7 @@
 """`Cluster`: a cluster for a test or a script, on any runtime, with the faults that a test can inject."""
 
 import os
+import sys
 import uuid
 from collections.abc import Collection, Sequence
 from contextlib import ExitStack
@@ -24,6 +25,7 @@ from upheaval.records import (
     Converge,
     RunFolder,
     read_schema,
+    source_digest,
 )
 from upheaval.runtime_names import DOCKER, PROCESS, RUNTIMES, SIMULATED
 from upheaval.runtimes import cluster_file
@@ -45,6 +47,7 @@ T = TypeVar("T")
 
 WAIT_S: Final = 30.0
 CLIENT_TIMEOUT_S: Final = 10.0
+_INSTALLED: Final = ("site-packages", "dist-packages")
 
 
 class Workload:
@@ -90,9 +93,9 @@ class Cluster:
     """A cluster whose members run one service. Use it in a `with` statement, or call `up` and `down`.
 
     `service` is a shipped service or `module:Class`. The class is looked up in the folder `source` (default: the
-    current one) before the Python path. Containers get a copy of that folder without the files that match `ignored`. A
-    custom `image` contains the service. `model` judges its answers (`upheaval.Model`), and `schema` is the file of the
-    SBE schema of its messages.
+    current one). If that has no such module, a folder on the Python path that has it takes its place. Containers get a
+    copy of the folder without the files that match `ignored`. A custom `image` contains the service. `model` judges its
+    answers (`upheaval.Model`), and `schema` is the file of the SBE schema of its messages.
 
     `system` is what the members are, `NAME` or `NAME:VERSION`. With members of Aeron, requests go through the program
     `client` (`CLASSPATH:Class` in `source`), the command `launcher` starts each member in that folder, and `jvm` are
@@ -143,7 +146,7 @@ class Cluster:
         self.service = service
         self.size = members
         self.seed = seed
-        source_path = None if image is not None and source is None else source_folder(service, source)
+        source_path = None if image is not None and source is None else source_folder(service, source, system, model)
         path = Path(folder) if folder is not None else Path("runs") / f"cluster-{uuid.uuid4().hex[:12]}"
         origin = None if restore_from is None else examine(Path(restore_from))
         spec = ClusterSpec(
@@ -445,11 +448,27 @@ class Cluster:
         return member_id
 
 
-def source_folder(service: str, source: str | os.PathLike[str] | None) -> Path | None:
-    """The folder of a service's code; None for a shipped service, which is installed."""
-    if source is None:
-        return Path.cwd() if ":" in service else None
-    path = Path(source).absolute()
-    if not path.is_dir():
-        raise UsageError(f"source {path} is not a folder: give the folder that holds the service's module")
-    return path
+def source_folder(
+    service: str, source: str | os.PathLike[str] | None, system: str = OWN_SYSTEM, model: str = ""
+) -> Path | None:
+    """The folder of a service's code and model; None for a shipped service, which is installed.
+
+    Raises `UsageError` if the named folder does not exist.
+    """
+    if source is None and ":" not in service:
+        return None
+    named = Path.cwd() if source is None else Path(source).absolute()
+    if not named.is_dir():
+        raise UsageError(f"source {named} is not a folder: give the folder that holds the service's module")
+    if system != OWN_SYSTEM or _has_module(named, service):
+        return named
+    # Members find the module on the Python path, too, and only its folder shows what they ran. What is installed is
+    # not copied into containers.
+    folders = (Path(entry).absolute() for entry in sys.path if entry and Path(entry).name not in _INSTALLED)
+    needed = [name for name in (service, model) if name]
+    return next((folder for folder in folders if all(_has_module(folder, name) for name in needed)), named)
+
+
+def _has_module(folder: Path, name: str) -> bool:
+    """Whether the module of `module:Class`, or of a module of promises, is in that folder."""
+    return bool(source_digest(str(folder), f"{name.partition(':')[0]}:"))
