@@ -1,7 +1,6 @@
 """`Cluster`: a cluster for a test or a script, on any runtime, with the faults that a test can inject."""
 
 import os
-import sys
 import uuid
 from collections.abc import Collection, Sequence
 from contextlib import ExitStack
@@ -25,7 +24,7 @@ from upheaval.records import (
     Converge,
     RunFolder,
     read_schema,
-    source_digest,
+    service_folder,
 )
 from upheaval.runtime_names import DOCKER, PROCESS, RUNTIMES, SIMULATED
 from upheaval.runtimes import cluster_file
@@ -47,7 +46,6 @@ T = TypeVar("T")
 
 WAIT_S: Final = 30.0
 CLIENT_TIMEOUT_S: Final = 10.0
-_INSTALLED: Final = ("site-packages", "dist-packages")
 
 
 class Workload:
@@ -460,15 +458,4 @@ def source_folder(
     named = Path.cwd() if source is None else Path(source).absolute()
     if not named.is_dir():
         raise UsageError(f"source {named} is not a folder: give the folder that holds the service's module")
-    if system != OWN_SYSTEM or _has_module(named, service):
-        return named
-    # Members find the module on the Python path, too, and only its folder shows what they ran. What is installed is
-    # not copied into containers.
-    folders = (Path(entry).absolute() for entry in sys.path if entry and Path(entry).name not in _INSTALLED)
-    needed = [name for name in (service, model) if name]
-    return next((folder for folder in folders if all(_has_module(folder, name) for name in needed)), named)
-
-
-def _has_module(folder: Path, name: str) -> bool:
-    """Whether the module of `module:Class`, or of a module of promises, is in that folder."""
-    return bool(source_digest(str(folder), f"{name.partition(':')[0]}:"))
+    return service_folder(service, named, system, model)
