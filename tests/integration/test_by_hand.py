@@ -67,7 +67,7 @@ class Hand:
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("components", ["together", "split"])
+@pytest.mark.parametrize("components", [pytest.param("together", marks=pytest.mark.nightly), "split"])
 def test_a_cluster_is_started_used_broken_healed_and_ended(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], components: str
 ) -> None:
@@ -141,7 +141,7 @@ def _look(hand: Hand, components: str) -> None:
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("members", [1, 5])
+@pytest.mark.parametrize("members", [1, pytest.param(5, marks=pytest.mark.nightly)])
 def test_clusters_of_one_and_of_five_serve(tmp_path: Path, capsys: pytest.CaptureFixture[str], members: int) -> None:
     hand = Hand(tmp_path / "c", capsys)
     try:
