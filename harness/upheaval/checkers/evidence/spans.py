@@ -81,8 +81,10 @@ class _Reader:
                 self._end(event.ns)
             case TraceKind.MODULE_STATE if event.fields.get("new") in _ENDING:
                 led = self._led if event.fields.get("new") == _OVER else None
+                # A member whose module closes within an election stays in it until its process ends.
+                election, self._election = self._election, None
                 self._end(event.ns)
-                self._is_ending = led
+                self._is_ending, self._election = led, election
         self.spans.last_ns = event.ns
 
     def _elect(self, event: TraceEvent) -> None:
