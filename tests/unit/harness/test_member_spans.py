@@ -36,4 +36,5 @@ def test_a_module_that_closes_within_an_election_is_in_it_until_its_process_ends
     (tmp_path / "trace.jsonl").write_text("".join(json.dumps(each) + "\n" for each in [*ELECTION, *rest]))
     (election,) = spans_of(MemberFolder(tmp_path, 0)).elections
     assert election.begin_ns == 2 * S
+    assert (election.closed_ns == 3 * S) is (CLOSED in rest[:1])
     assert election.end_ns == S * end if end is not None else election.end_ns > 10**6 * S
