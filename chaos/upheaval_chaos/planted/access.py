@@ -8,7 +8,7 @@ from upheaval_node.cluster.consensus_module import ConsensusModule
 from upheaval_node.cluster.credentials_authenticator import CredentialsAuthenticator
 from upheaval_node.types import Now
 
-AREA: Final = Area("access")
+AREA: Final[Area] = Area("access")
 
 
 @AREA.bug("only-credentials")

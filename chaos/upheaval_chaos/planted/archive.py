@@ -11,7 +11,7 @@ from upheaval_node.archive.replayer import ReplayParams
 from upheaval_node.archive.responses import Requester
 from upheaval_node.types import FRAME_ALIGNMENT, NULL_VALUE
 
-AREA: Final = Area("archive")
+AREA: Final[Area] = Area("archive")
 
 
 @AREA.bug("backed-up")

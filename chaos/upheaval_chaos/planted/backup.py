@@ -10,7 +10,7 @@ from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.message import with_values
 from upheaval_node.types import FRAME_ALIGNMENT, Now, Position
 
-AREA: Final = Area("backup")
+AREA: Final[Area] = Area("backup")
 
 
 @AREA.bug("backed-up")

@@ -9,7 +9,7 @@ from upheaval_node.cluster.consensus_module import ConsensusModule
 from upheaval_node.cluster.log_access import Progress
 from upheaval_node.types import Now, Position
 
-AREA: Final = Area("catch-up")
+AREA: Final[Area] = Area("catch-up")
 
 
 @AREA.bug("members-join")

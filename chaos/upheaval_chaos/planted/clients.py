@@ -14,7 +14,7 @@ from upheaval_node.service.api import ClientSession
 from upheaval_node.service.container import ServiceContainer
 from upheaval_node.types import MemberId, Now, TermId
 
-AREA: Final = Area("clients")
+AREA: Final[Area] = Area("clients")
 EVERY: Final = 40
 """A bug that shows at once in everything would be no test of anything."""
 

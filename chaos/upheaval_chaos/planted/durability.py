@@ -8,7 +8,7 @@ from upheaval_node.archive.archive import Archive
 from upheaval_node.cluster.consensus_module import ConsensusModule
 from upheaval_node.types import Position, TermId
 
-AREA: Final = Area("durability")
+AREA: Final[Area] = Area("durability")
 
 
 @AREA.bug(INVARIANTS, "votes-kept")

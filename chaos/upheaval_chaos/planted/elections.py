@@ -11,7 +11,7 @@ from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.message import with_values
 from upheaval_node.types import LOG_START, NULL_TERM_ID, Now, Position, TermId
 
-AREA: Final = Area("elections")
+AREA: Final[Area] = Area("elections")
 FAR_AHEAD: Final = 1 << 40
 
 

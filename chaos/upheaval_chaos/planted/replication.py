@@ -13,7 +13,7 @@ from upheaval_node.protocol.message import Message, with_values
 from upheaval_node.service.container import ServiceContainer
 from upheaval_node.types import LOG_START, MAX_POSITION, Now, Position
 
-AREA: Final = Area("replication")
+AREA: Final[Area] = Area("replication")
 A_PAGE: Final = 4096
 
 

@@ -12,7 +12,7 @@ from upheaval_node.cluster.pending_messages import PendingMessages
 from upheaval_node.ports import Buffer
 from upheaval_node.types import Now, Position
 
-AREA: Final = Area("service messages")
+AREA: Final[Area] = Area("service messages")
 EVERY: Final = 7
 
 

@@ -8,7 +8,7 @@ from upheaval_node.cluster.consensus_module import ConsensusModule
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.types import MAX_POSITION, NEVER_NS, Now, Position
 
-AREA: Final = Area("sessions")
+AREA: Final[Area] = Area("sessions")
 
 
 @AREA.bug("clients-in-time")

@@ -15,7 +15,7 @@ from upheaval_node.service.snapshots import ServiceSnapshot
 from upheaval_node.steps import StepGenerator
 from upheaval_node.types import Now, Position
 
-AREA: Final = Area("snapshots")
+AREA: Final[Area] = Area("snapshots")
 
 
 @AREA.bug("snapshot-is-replay")

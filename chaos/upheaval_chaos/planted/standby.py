@@ -12,7 +12,7 @@ from upheaval_node.protocol.message import with_values
 from upheaval_node.standby.module import StandbyModule
 from upheaval_node.types import FRAME_ALIGNMENT
 
-AREA: Final = Area("standby")
+AREA: Final[Area] = Area("standby")
 
 
 @AREA.bug("standbys-known")

@@ -10,7 +10,7 @@ from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.message import Message, with_values
 from upheaval_node.types import FRAME_ALIGNMENT, Now, Position, TermId
 
-AREA: Final = Area("termination")
+AREA: Final[Area] = Area("termination")
 
 
 @AREA.bug("ends-at-one-position")

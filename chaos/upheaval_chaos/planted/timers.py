@@ -14,7 +14,7 @@ from upheaval_node.cluster.module_snapshot import ModuleSnapshot
 from upheaval_node.service.container import ServiceContainer
 from upheaval_node.types import MAX_POSITION, MS, Now
 
-AREA: Final = Area("timers")
+AREA: Final[Area] = Area("timers")
 EVERY: Final = 7
 EARLY_MS: Final = 40
 LATE_MS: Final = 5_000

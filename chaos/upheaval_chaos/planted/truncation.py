@@ -10,7 +10,7 @@ from upheaval_node.cluster.consensus_module import ConsensusModule
 from upheaval_node.steps import StepGenerator
 from upheaval_node.types import NULL_TERM_ID, Position, TermId
 
-AREA: Final = Area("truncation")
+AREA: Final[Area] = Area("truncation")
 
 
 @AREA.bug("members-join", "no-unexplained-end", "logs-complete")

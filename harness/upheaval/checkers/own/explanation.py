@@ -208,7 +208,9 @@ class _Replays:
     def _located(
         self, explanation: Explanation, usual: dict[str, Any], other: dict[str, Any], order: Order
     ) -> Explanation:
-        """Add the first entry after which `other`, the replay by `order`, differs. Adds nothing if the time is up."""
+        """Add the first entry after which `other`, the replay by `order`, differs, or where the last states differ if
+        they do not differ there again. Adds nothing if the time is up.
+        """
         both = [self._order, order]
         try:
             low, high = _interval(usual["samples"], other["samples"], other["first"] - 1)
@@ -216,16 +218,25 @@ class _Replays:
                 one, two = self._asked([replace(order, low=low, high=high) for order in both])
                 low, high = _interval(one["samples"], two["samples"], low)
             one, two = self._asked([replace(order, task=Task.SHOW, high=high) for order in both])
+            difference = self._difference(one, two)
+            if not difference and not order.compares_requests:
+                # When a garbage collector runs depends on what a replay does besides: no entry is the first one.
+                last = self._asked([replace(order, task=Task.SHOW) for order in both])
+                return replace(explanation, difference=self._difference(*last))
         except CannotReplay:
             return explanation
-        states = [decode_state(answer["state"]) for answer in (one, two)]
         return replace(
             explanation,
             position=one["position"],
             entry=one["entry"],
             results=(one["result"], two["result"]),
-            difference=state_difference(states[0], states[1], _NAMES, self._payloads) if states[0] != states[1] else "",
+            difference=difference,
         )
+
+    def _difference(self, one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+        """Where the states of two answers differ; empty if they do not."""
+        states = [decode_state(answer["state"]) for answer in (one, other)]
+        return state_difference(states[0], states[1], _NAMES, self._payloads) if states[0] != states[1] else ""
 
     def _asked(self, orders: Iterable[Order]) -> list[dict[str, Any]]:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
