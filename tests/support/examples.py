@@ -1,4 +1,4 @@
-"""How many examples hypothesis draws for a test: all at night, and an eighth of them otherwise."""
+"""How many examples hypothesis draws for a test: all at night, and a quarter of them otherwise."""
 
 from typing import Final
 
@@ -6,7 +6,7 @@ from hypothesis import settings
 
 NIGHT: Final = "night"
 """The profile of a run that includes the tests marked `nightly`."""
-_SHARE: Final = 8
+_SHARE: Final = 4
 
 
 def examples(count: int) -> settings:
