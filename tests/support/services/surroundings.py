@@ -51,7 +51,7 @@ class Seldom(Accounts):
         self.alive = weakref.WeakSet()
 
     def answer(self, session, asked, timestamp):
-        self.alive.add(_Cycle())
+        self.alive.add(type("Node", (_Cycle,), {})())
         self.now["alive"] = len(self.alive)
         return super().answer(session, asked, timestamp)
 

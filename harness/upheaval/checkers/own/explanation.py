@@ -95,10 +95,7 @@ class _Replays:
     def _compared(self, usual: dict[str, Any], again: dict[str, Any], changed_state: str) -> Explanation | None:
         if usual["samples"] != again["samples"]:
             return self._located(Explanation((Cause.EACH_REPLAY,)), usual, again, self._order)
-        conditions = self._of_conditions(usual)
-        if conditions:
-            return self._of_changes(conditions, usual)
-        explanation = self._from_snapshot(usual)
+        explanation = self._of_conditions(usual) or self._from_snapshot(usual)
         if explanation is not None:
             return explanation
         members = self._causes(_halves(OF_MEMBERS), usual)
@@ -111,14 +108,31 @@ class _Replays:
 
     # --- changed conditions ---
 
-    def _of_conditions(self, usual: dict[str, Any]) -> dict[Cause, dict[str, Any]]:
-        """The conditions with an effect. Every change moves objects, so if addresses have an effect, no other cause can
-        be shown.
+    def _of_conditions(self, usual: dict[str, Any]) -> Explanation | None:
+        """The conditions with an effect. Every change moves the moments at which the garbage collector runs, so if it
+        has an effect, the others are tried without it.
         """
+        order = self._order
+        without = self._changed((Cause.COLLECTOR,))
+        collected = self._tried(without)
+        if collected is None or collected["samples"] == usual["samples"]:
+            by_cause = self._other_conditions(usual)
+            return self._of_changes(by_cause, usual) if by_cause else None
+        self._order = without
+        by_cause = self._other_conditions(collected)
+        if not by_cause:
+            self._order = order
+            return self._of_changes({Cause.COLLECTOR: collected}, usual)
+        explanation = self._of_changes(by_cause, collected)
+        if Cause.ADDRESSES in by_cause:
+            return explanation
+        return replace(explanation, causes=tuple(cause for cause in Cause if cause in {*by_cause, Cause.COLLECTOR}))
+
+    def _other_conditions(self, usual: dict[str, Any]) -> dict[Cause, dict[str, Any]]:
+        """Every change moves objects, too, so if addresses have an effect, no other cause can be shown."""
         addresses = (Cause.ADDRESSES,)
-        by_cause = self._causes(
-            [addresses, *_halves([condition for condition in CONDITIONS if condition not in addresses])], usual
-        )
+        others = [condition for condition in CONDITIONS if condition not in (*addresses, Cause.COLLECTOR)]
+        by_cause = self._causes([addresses, *_halves(others)], usual)
         return {Cause.ADDRESSES: by_cause[Cause.ADDRESSES]} if Cause.ADDRESSES in by_cause else by_cause
 
     def _causes(self, groups: Iterable[_Group], usual: dict[str, Any]) -> dict[Cause, dict[str, Any]]:
@@ -127,7 +141,7 @@ class _Replays:
         left = list(groups)
         while left:
             with ThreadPoolExecutor(_AT_ONCE) as pool:
-                replays = list(pool.map(self._tried, [replace(self._order, changed=group) for group in left]))
+                replays = list(pool.map(self._tried, map(self._changed, left)))
             halves: list[_Group] = []
             for group, replayed in zip(left, replays, strict=True):
                 if replayed is not None and replayed["samples"] == usual["samples"]:
@@ -150,7 +164,10 @@ class _Replays:
 
     def _of_changes(self, by_cause: Mapping[Cause, dict[str, Any]], usual: dict[str, Any]) -> Explanation:
         causes = tuple(by_cause)
-        return self._located(Explanation(causes), usual, by_cause[causes[0]], replace(self._order, changed=causes[:1]))
+        return self._located(Explanation(causes), usual, by_cause[causes[0]], self._changed(causes[:1]))
+
+    def _changed(self, causes: _Group) -> Order:
+        return replace(self._order, changed=(*self._order.changed, *causes))
 
     # --- conditions of members ---
 

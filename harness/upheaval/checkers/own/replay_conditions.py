@@ -109,7 +109,9 @@ def enter(changed: Collection[Cause]) -> list[bytes]:
     if Cause.RECURSION in changed:
         sys.setrecursionlimit(2 * sys.getrecursionlimit())
     holes = _holes() if Cause.ADDRESSES in changed else []
-    # What was done so far must not decide when collections come.
+    # What was done so far must not decide when collections come: objects from Python's free lists are not counted, and
+    # a collection empties them.
+    gc.collect()
     gc.freeze()
     return holes
 
