@@ -47,7 +47,7 @@ WORKERS = "two workers"
 ROWS_MAX = 100_000
 DIGITS = 10
 """In which the numbers of two engines must be equal: sums of floats depend on their order."""
-NUMBERS = ("bigint", "int", "integer", "double", "boolean", "decimal")
+NUMBERS = ("bigint", "hugeint", "int", "integer", "double", "boolean", "decimal")
 TEXTS = ("string", "varchar")
 POLL_S = 0.1
 
