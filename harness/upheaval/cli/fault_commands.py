@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from upheaval.campaign.searches import SEARCHES, UNIFORM
 from upheaval.cli.parsing import (
     COMPONENTS,
     LAYOUTS,
@@ -140,6 +141,12 @@ class CampaignOptions:
     launcher: str | None = launcher_option()
     jvm: str | None = jvm_option()
     seeds: str = option("--seeds", default="1..100", metavar="A..B", help="both included (default 1..100)")
+    search: str = option(
+        "--search",
+        choices=SEARCHES,
+        default=UNIFORM,
+        help="delivery: seeds with priorities of channels between members, too (default uniform)",
+    )
     workers: int = option("--workers", default=1, help="how many processes (default 1)")
     engine: str = engine_option()
     master: str | None = master_option()
