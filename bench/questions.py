@@ -1,17 +1,22 @@
-"""Each question of `upheaval ask` on DuckDB and on Spark, over one lake: `python bench/questions.py [--runs N]...`.
+"""All questions and views on DuckDB and on Spark, over one lake: `python bench/questions.py [--runs N]... [--workers]`.
 
 The lakes have runs that are made apart from each other: every one has its own clients, times, faults and elections, and
-one in ten of them breaks a promise. Each engine is a process of its own. Prints JSON: by engine and question the
-processor seconds, the peak of memory after it (the JVM's with it), and whether both engines gave equal rows.
+one in ten of them breaks a promise. Each engine is a process of its own. Prints JSON: by engine the processor seconds
+of all questions and of all views, and the peak of memory (the JVM's with it); and where the engines differ. Of a
+question all rows are compared, of a view the number of rows and what its columns add up to.
 """
 
 import argparse
 import json
+import os
+import resource
+import select
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -19,10 +24,12 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.engines import peak_mb, processor_seconds
+from bench.engines import own_seconds, peak_mb, processor_seconds
+from support.spark_master import spark_master
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval_pipeline.arrow_schema import arrow_schema
+from upheaval_pipeline.engine import Engine
 from upheaval_pipeline.engines import DUCKDB, SPARK, engine_of
 from upheaval_pipeline.lake import Lake, open_lake
 from upheaval_pipeline.lake_files import files_of, write_file
@@ -31,13 +38,18 @@ from upheaval_pipeline.questions import QUESTIONS
 from upheaval_pipeline.tables import FAULTS, HISTORY, STORED, TRACE, batches
 from upheaval_pipeline.verdicts import verdict_rows
 from upheaval_pipeline.version import reader_version
+from upheaval_pipeline.views import VIEWS
 
 MS = 1_000_000
 OPERATIONS = 500
 MASTER = "local[2]"
-ROWS_MAX = 1000
-DIGITS = 6
-"""After the point, in which the numbers of two engines must be equal."""
+WORKERS = "two workers"
+ROWS_MAX = 100_000
+DIGITS = 10
+"""In which the numbers of two engines must be equal: sums of floats depend on their order."""
+NUMBERS = ("bigint", "int", "integer", "double", "boolean", "decimal")
+TEXTS = ("string", "varchar")
+POLL_S = 0.1
 
 
 def history_of(run: str, random: Random) -> Iterator[tuple[object, ...]]:
@@ -101,66 +113,124 @@ def make_lake(where: Path, count: int) -> str:
     return str(where)
 
 
-def asked(engine: str, where: str) -> dict[str, Any]:
-    """What each question costs on an engine in this process, and its rows."""
+def asked(engine: str, where: str, master: str) -> dict[str, Any]:
+    """What all questions and all views cost on an engine in this process, and what they give."""
     before = processor_seconds()
-    answers: dict[str, Any] = {}
-    with engine_of(engine, MASTER) as started:
+    with engine_of(engine, master) as started:
         open_views(started, open_lake(where))
-        answers["start"] = {"cpu_s": round(processor_seconds() - before, 2), "peak_mb": peak_mb()}
-        for question in QUESTIONS:
+        parts: dict[str, Any] = {"start": cost_since(before)}
+        for part, queries in (
+            ("questions", {question.name: question.sql for question in QUESTIONS}),
+            ("views", {view.name: totals_of(started, view.name) for view in VIEWS}),
+        ):
             before, begin = processor_seconds(), time.monotonic()
-            answer = started.answer(question.sql, ROWS_MAX)
-            cost = {"cpu_s": round(processor_seconds() - before, 2), "wall_s": round(time.monotonic() - begin, 2)}
-            rows = sorted(json.dumps([plain(value) for value in row]) for row in answer.rows)
-            answers[question.name] = {**cost, "peak_mb": peak_mb(), "rows": rows}
-    return answers
+            rows = {name: rows_of(started, sql) for name, sql in queries.items()}
+            wall_s = round(time.monotonic() - begin, 1)
+            parts[part] = {**cost_since(before), "wall_s": wall_s, "rows": rows}
+    return parts
+
+
+def cost_since(before: float) -> dict[str, float]:
+    return {"cpu_s": round(processor_seconds() - before, 1), "peak_mb": peak_mb()}
+
+
+def rows_of(engine: Engine, sql: str) -> list[str]:
+    """All rows of a query as text, in order of this."""
+    answer = engine.answer(sql, ROWS_MAX)
+    assert not answer.is_cut, sql
+    return sorted(json.dumps([plain(value) for value in row]) for row in answer.rows)
+
+
+def totals_of(engine: Engine, view: str) -> str:
+    """The query for how many rows a view has, and for each column how many values, and what they add up to."""
+    columns = ["count(*) AS n"]
+    for number, (name, kind) in enumerate(engine.columns(view)):
+        columns.append(f"count(`{name}`) AS c{number}")
+        if kind.partition("(")[0] in NUMBERS:
+            columns.append(f"sum(cast(`{name}` AS double)) AS s{number}")
+        elif kind in TEXTS:
+            columns.append(f"sum(length(`{name}`)) AS l{number}, count(DISTINCT `{name}`) AS d{number}")
+            columns.append(f"min(`{name}`) AS a{number}, max(`{name}`) AS z{number}")
+    return f"SELECT {', '.join(columns)} FROM {view}"
 
 
 def plain(value: object) -> object:
     """A value as JSON, with as many digits as both engines must agree in."""
-    if isinstance(value, float):
-        return round(value, DIGITS) + 0.0
+    if isinstance(value, int | float | Decimal):
+        return f"{float(value):.{DIGITS}g}"
     if isinstance(value, list | tuple):
         return [plain(one) for one in value]
-    return value if isinstance(value, int | str | None) else str(value)
+    if isinstance(value, dict):
+        return {str(key): plain(one) for key, one in value.items()}
+    return value if isinstance(value, str | None) else str(value)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, action="append", help="how many runs a lake has (default 8, 100, 1000)")
-    parser.add_argument("--one", nargs=2, metavar=("ENGINE", "LAKE"), help=argparse.SUPPRESS)
+    parser.add_argument("--workers", action="store_true", help="also Spark on a standalone master with two workers")
+    parser.add_argument("--one", nargs=3, metavar=("ENGINE", "LAKE", "MASTER"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
         print(json.dumps(asked(*options.one)))
         return 0
+    are_equal = True
     for count in options.runs or (8, 100, 1000):
         with tempfile.TemporaryDirectory() as folder:
             where = make_lake(Path(folder) / "lake", count)
-            duck, spark = (apart(engine, where) for engine in (DUCKDB, SPARK))
-        print(json.dumps({"runs": count, "questions": side_by_side(duck, spark)}), flush=True)
-    return 0
+            answers = {DUCKDB: apart(DUCKDB, where, MASTER), f"{SPARK}, {MASTER}": apart(SPARK, where, MASTER)}
+            if options.workers:
+                answers[f"{SPARK}, {WORKERS}"] = on_workers(where, Path(folder))
+        different = sorted({name for one in answers.values() for name in differences(answers[DUCKDB], one)})
+        costs = {engine: costs_of(parts) for engine, parts in answers.items()}
+        numbers = {part: len(answers[DUCKDB][part]["rows"]) for part in ("questions", "views")}
+        print(json.dumps({"runs": count, **numbers, "different": different, "engines": costs}), flush=True)
+        are_equal = are_equal and not different
+    return 0 if are_equal else 1
 
 
-def apart(engine: str, where: str) -> dict[str, Any]:
-    """`asked` in a process of its own."""
-    words = [sys.executable, __file__, "--one", engine, where]
-    answers: dict[str, Any] = json.loads(subprocess.run(words, stdout=subprocess.PIPE, check=True).stdout)
-    return answers
+def apart(engine: str, where: str, master: str) -> dict[str, Any]:
+    """`asked` in a process of its own. What workers beside it need is added to the whole of it."""
+    words = [sys.executable, __file__, "--one", engine, where, master]
+    before = used = own_seconds()
+    peak = 0
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        while process.poll() is None and not selects(process):
+            used = used | own_seconds()
+            peak = max(peak, peak_mb() - resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+        output, _ = process.communicate()
+    if process.returncode:
+        raise SystemExit(f"{engine} failed")
+    parts: dict[str, Any] = json.loads(output)
+    return {**parts, "whole": {"cpu_s": round(sum(used.values()) - sum(before.values()), 1), "peak_mb": peak}}
 
 
-def side_by_side(duck: dict[str, Any], spark: dict[str, Any]) -> Sequence[dict[str, Any]]:
-    """A row a question."""
+def selects(process: "subprocess.Popen[str]") -> bool:
+    """Whether the process has printed something, within a short while."""
+    return bool(select.select([process.stdout], [], [], POLL_S)[0])
+
+
+def on_workers(where: str, folder: Path) -> dict[str, Any]:
+    """`asked` on a standalone master of its own."""
+    scratch = folder / "spark"
+    scratch.mkdir()
+    settings = {**os.environ, "SPARK_WORKER_DIR": str(scratch), "PYSPARK_PYTHON": sys.executable}
+    with spark_master(scratch, settings, 2, cores=1, memory="2g") as master:
+        return apart(SPARK, where, master)
+
+
+def differences(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
+    """The questions and views that two engines answer differently."""
     return [
-        {
-            "question": name,
-            **{f"{DUCKDB}_{what}": value for what, value in duck[name].items() if what != "rows"},
-            **{f"{SPARK}_{what}": value for what, value in spark[name].items() if what != "rows"},
-            "rows": len(duck[name].get("rows", [])),
-            "equal": duck[name].get("rows") == spark[name].get("rows"),
-        }
-        for name in duck
+        name
+        for part in ("questions", "views")
+        for name, rows in one[part]["rows"].items()
+        if rows != other[part]["rows"][name]
     ]
+
+
+def costs_of(parts: dict[str, Any]) -> dict[str, Any]:
+    return {part: {what: cost for what, cost in costs.items() if what != "rows"} for part, costs in parts.items()}
 
 
 if __name__ == "__main__":

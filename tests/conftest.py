@@ -1,5 +1,6 @@
 """What every suite relies on, however it was started."""
 
+import gc
 import os
 import signal
 
@@ -28,3 +29,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Tests are imported later, and ask the profile how many examples they draw."""
     if "not nightly" not in config.option.markexpr:
         settings.load_profile(NIGHT)
+
+
+def pytest_collection_finish() -> None:
+    """Modules stay until the end: no collection looks through them again, here or in a child."""
+    gc.freeze()

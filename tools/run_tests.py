@@ -11,6 +11,8 @@ import shutil
 import subprocess
 import sys
 import time
+from collections import deque
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -36,6 +38,10 @@ class Suite:
     files: tuple[Path, ...] = ()
     extra: bool = False
     command: tuple[str, ...] = ()
+    marks: str = ""
+    """Which tests of the folder, as an expression of pytest."""
+    is_patient: bool = False
+    """Nothing in it depends on real time: it runs with a low priority on what the others leave of the processors."""
 
     def missing(self) -> list[str]:
         """What this machine lacks to run it."""
@@ -62,13 +68,17 @@ SUMMARY = re.compile(r"\d+ (passed|failed|error|skipped).* in [0-9.]+s")
 """How a line begins with which pytest ends; what it started may have a last word after it."""
 DOCKER_NEEDS = ("dockerd", "debootstrap", "go", "setpriv", "openssl")
 DOCKER_MODULES = ("docker", "testcontainers", "toxiproxy", "locust", "uvicorn")
-WORKERS = 3
-"""One more than the cores of a small machine: clusters of real members wait more than they compute."""
+LANES = 3
+"""One more than the cores of a small machine: clusters of real members wait more than they compute.
+
+A fourth one would have members stand still for seconds. Patient suites run beside the lanes instead.
+"""
+LOW_PRIORITY = ("nice", "-n", "10")
 # Those that take longest come first, so that none of them is left to run by itself; containers, Spark and members wait.
+# Patient ones have virtual time alone.
 SUITES = (
     Suite("docker", "tests/docker", DOCKER_NEEDS, DOCKER_MODULES, extra=True),
     Suite("check", needs=("make",), command=("make", "check")),
-    Suite("plugin", "tests/plugin"),
     Suite(
         "pipeline",
         "tests/pipeline",
@@ -79,14 +89,17 @@ SUITES = (
     Suite("integration", "tests/integration", ("strace", "openssl")),
     Suite("unit", "tests/unit", ("openssl",)),
     Suite("aeron", "tests/aeron", ("java", "javac"), files=tuple(map(jar_path, SHA256)), extra=True),
-    Suite("scenarios", "tests/scenarios"),
-    Suite("simulation", "tests/simulation"),
+    Suite("plugin", "tests/plugin", marks="heavy"),
     Suite("load", "tests/load", modules=("locust",), extra=True),
+    Suite("live-scenarios", "tests/scenarios", marks="heavy"),
     Suite("ui", "tests/ui", ("chromium",), ("starlette", "uvicorn", "locust", "axe_playwright_python"), extra=True),
-    Suite("system", "tests/system"),
     Suite("docs", "tests/docs"),
     Suite("package", "tests/package"),
-    Suite("architecture", "tests/architecture"),
+    Suite("scenarios", "tests/scenarios", marks="not heavy", is_patient=True),
+    Suite("services", "tests/plugin", marks="not heavy", is_patient=True),
+    Suite("simulation", "tests/simulation", is_patient=True),
+    Suite("system", "tests/system", is_patient=True),
+    Suite("architecture", "tests/architecture", is_patient=True),
 )
 
 
@@ -112,15 +125,17 @@ def compile_sources() -> None:
     subprocess.run([sys.executable, "-m", "compileall", "-q", *folders], check=False)
 
 
-def pytest_command(folder: str, *, nightly: bool) -> list[str]:
-    options = ["-q", "-p", "no:cacheprovider", "-m", "" if nightly else "not nightly", f"--durations={SLOWEST}"]
-    return [sys.executable, "-m", "pytest", *options, folder]
+def command_of(suite: Suite, *, nightly: bool) -> list[str]:
+    marks = " and ".join(filter(None, ("" if nightly else "not nightly", suite.marks)))
+    options = ["-q", "-p", "no:cacheprovider", "-m", marks, f"--durations={SLOWEST}"]
+    command = suite.command or (sys.executable, "-m", "pytest", *options, suite.folder)
+    return [*(LOW_PRIORITY if suite.is_patient else ()), *command]
 
 
 def run_suite(suite: Suite, *, nightly: bool) -> Outcome:
     begin = time.monotonic()
     begun = subprocess.Popen(
-        suite.command or pytest_command(suite.folder, nightly=nightly),
+        command_of(suite, nightly=nightly),
         cwd=ROOT,
         env=environment(),
         stdout=subprocess.PIPE,
@@ -140,6 +155,28 @@ def run_suite(suite: Suite, *, nightly: bool) -> Outcome:
     if outcome.status:
         print(outcome.output, flush=True)
     return outcome
+
+
+def run_all(suites: Sequence[Suite], run: Callable[[Suite], Outcome]) -> list[Outcome]:
+    """Run the patient suites one by one beside the lanes of the others. A lane without work takes a patient one."""
+    patient = deque(suite for suite in suites if suite.is_patient)
+    others = deque(suite for suite in suites if not suite.is_patient)
+    outcomes: list[Outcome] = []
+
+    def lane(*queues: deque[Suite]) -> None:
+        for queue in queues:
+            while True:
+                try:
+                    suite = queue.popleft()
+                except IndexError:
+                    break
+                outcomes.append(run(suite))
+
+    with ThreadPoolExecutor(LANES + 1) as pool:
+        lanes = [pool.submit(lane, patient), *(pool.submit(lane, others, patient) for _ in range(LANES))]
+    for ended in lanes:
+        ended.result()
+    return outcomes
 
 
 def slowest(outcomes: list[Outcome]) -> list[str]:
@@ -183,9 +220,7 @@ def main() -> int:
     required = [s for s in left_out if arguments.require == "all" or (arguments.require == "core" and not s.extra)]
     print("running: " + ", ".join(s.name for s in runnable), flush=True)
     compile_sources()
-    run = partial(run_suite, nightly=arguments.nightly)
-    with ThreadPoolExecutor(WORKERS) as pool:
-        outcomes = list(pool.map(run, runnable))
+    outcomes = run_all(runnable, partial(run_suite, nightly=arguments.nightly))
     for suite in left_out:
         print(f"not run: {suite.name}: needs {', '.join(suite.missing())}")
     print("\n".join(["slowest tests:", *slowest(outcomes)]))

@@ -14,7 +14,7 @@ from upheaval_pipeline.campaigns import ingest_campaigns
 from upheaval_pipeline.lake import require_place
 from upheaval_pipeline.seed_tasks import in_seed_tasks
 from upheaval_pipeline.session import is_local
-from upheaval_pipeline.shown_session import ShownSession, shown_session
+from upheaval_pipeline.shown_session import ShownSession, StageLine, shown_session
 from upheaval_pipeline.tables import SEEDS_NAME
 
 LOCAL_AGAIN = "local[*,4]"
@@ -39,7 +39,7 @@ def campaign_on_spark(options: CampaignOptions) -> int:
 
         status = campaign_by(partial(_in_tasks, started), options)
         if options.lake is not None and options.out is not None:
-            _to_lake(started(), options.out / SEEDS_FILE, options.lake)
+            _to_lake(started().line, options.out / SEEDS_FILE, options.lake)
     return status
 
 
@@ -52,6 +52,6 @@ def _in_tasks(
         yield outcomes
 
 
-def _to_lake(shown: ShownSession, lines: Path, lake: str) -> None:
-    written = ingest_campaigns(shown.spark, [lines], lake, shown.line.say)
-    shown.line.say(f"{sum(rows[SEEDS_NAME] for rows in written.values())} seeds are in {lake}")
+def _to_lake(line: StageLine, lines: Path, lake: str) -> None:
+    written = ingest_campaigns([lines], lake, line.say)
+    line.say(f"{sum(rows[SEEDS_NAME] for rows in written.values())} seeds are in {lake}")

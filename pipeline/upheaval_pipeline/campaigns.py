@@ -1,32 +1,33 @@
 """`upheaval ingest CAMPAIGN`: what came of the seeds of campaigns becomes rows of the table `seeds` of a lake.
 
-A campaign is known by its first line, so one that has grown replaces what was there of it. This module knows nothing of
-runs.
+A campaign is known by its first line, so one that has grown replaces what was there of it. All of it is read in this
+process. This module knows nothing of runs.
 """
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
-from functools import reduce
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
+
+import pyarrow as pa
 
 from upheaval.campaign.findability import SEEDS_FILE
 from upheaval.campaign.seed import SEED_FILE
 from upheaval.errors import UsageError
 from upheaval.records import RunFolder, jsonfields
+from upheaval_pipeline.arrow_schema import arrow_schema
 from upheaval_pipeline.contents import rows_in_lake
 from upheaval_pipeline.lake import Lake
-from upheaval_pipeline.lake_files import files_of, write_frame
-from upheaval_pipeline.tables import CHOICES, SEED_LINE, SEEDS, SEEDS_NAME, read_lines
+from upheaval_pipeline.lake_files import files_of, write_file
+from upheaval_pipeline.tables import SEED_LINE, SEEDS, SEEDS_NAME, STORED, Row, batches, read_lines, text
 from upheaval_pipeline.tapes import choices_of
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
 NAME: Final = SEEDS_NAME
-_TAKEN: Final = "seconds double, simulated_seconds double, bad string"
-_OMITTED: Final = {"seconds", "simulated_seconds", "bad", "schedule", "smallest"}
+_COLUMNS: Final = arrow_schema(STORED[NAME].rpartition(", ")[0])
+_OF_LINE: Final = arrow_schema(SEED_LINE)
+_SECONDS: Final = ("simulated_seconds", "seconds")
+_REASON_LENGTH: Final = 80
 _SMALLEST: Final = "-smallest"
 
 
@@ -39,7 +40,7 @@ def seeds_file(path: Path) -> Path | None:
 
 
 def ingest_campaigns(
-    spark: "SparkSession", files: Sequence[Path], where: str, say: Callable[[str], None] = lambda _: None
+    files: Sequence[Path], where: str, say: Callable[[str], None] = lambda _: None
 ) -> dict[str, dict[str, int]]:
     """Write the seeds of campaigns; return how many each has, and how many lines of it could not be read.
 
@@ -53,8 +54,8 @@ def ingest_campaigns(
     if len(new) < len(file_of):
         say(f"{len(file_of) - len(new)} of {len(file_of)} campaigns are in the lake as they are")
     if new:
-        rows = reduce(_union, (_seeds(spark, run, file_of[run], schedules[run], contents[run]) for run in new))
-        lake.commit(files_of(write_frame(rows, lake.where, NAME, lake.new_batch())))
+        rows = (row for run in new for row in _rows(run, file_of[run], schedules[run], contents[run]))
+        lake.commit(files_of(write_file(lake.where, NAME, lake.new_batch(), batches(rows, _COLUMNS))))
     return rows_in_lake(Lake(where), NAME, file_of)
 
 
@@ -75,10 +76,6 @@ def _by_campaign(files: Sequence[Path]) -> dict[str, Path]:
         if other is not file:
             raise UsageError(f"{other} and {file} are the same campaign: give one of them")
     return file_of
-
-
-def _union(one: "DataFrame", other: "DataFrame") -> "DataFrame":
-    return one.union(other)
 
 
 def _id(file: Path) -> str:
@@ -110,34 +107,50 @@ def _contents(file: Path, schedules: Sequence[tuple[int, str | None, str | None]
     return hashlib.sha256(file.read_bytes() + text).hexdigest()
 
 
-def _seeds(
-    spark: "SparkSession",
-    run: str,
-    file: Path,
-    schedules: Sequence[tuple[int, str | None, str | None]],
-    contents: str,
-) -> "DataFrame":
+def _rows(
+    run: str, file: Path, schedules: Sequence[tuple[int, str | None, str | None]], contents: str
+) -> Iterator[Row]:
     """The rows of a campaign. A line that is no seed says so in `_reject`."""
-    from pyspark.sql import functions as F
+    texts = {seed: (schedule, smallest) for seed, schedule, smallest in schedules}
+    nothing = [None] * len(_OF_LINE)
+    for _, line in read_lines(file):
+        if not line.strip():
+            continue
+        made = contents, ""
+        try:
+            fields = json.loads(line)
+            values = {field.name: _value(fields.get(field.name), field.type) for field in _OF_LINE}
+            seconds = next((float(fields[name]) for name in _SECONDS if fields.get(name) is not None), None)
+        except (ValueError, TypeError, AttributeError):
+            shown = line.decode("utf-8", "replace").rstrip("\r\n")[:_REASON_LENGTH]
+            yield run, *nothing, None, None, None, None, f"{file}: no seed: {shown}", *made
+            continue
+        bad = values["seed"] is None or values["verdict"] is None
+        reason = f"{file}: no seed: no `seed` or `verdict`" if bad else None
+        schedule = texts.get(values["seed"], (None, None))
+        yield run, *values.values(), seconds, *schedule, choices_of(values["tape"]), reason, *made
 
-    from upheaval_pipeline.spark_rows import NO_PATTERNS
 
-    reader = spark.read.schema(f"{SEED_LINE}, {_TAKEN}").options(**NO_PATTERNS, columnNameOfCorruptRecord="bad")
-    texts = spark.createDataFrame(schedules, "seed bigint, schedule string, smallest string")
-    lines = reader.json(str(file)).join(F.broadcast(texts), "seed", "left")
-    is_bad = "bad IS NOT NULL OR seed IS NULL OR verdict IS NULL"
-    reason = F.concat(
-        F.lit(f"{file}: no seed: "), F.coalesce(F.substring("bad", 1, 80), F.lit("no `seed` or `verdict`"))
-    )
-    names = [name for name in lines.columns if name not in _OMITTED]
-    return lines.select(
-        F.lit(run).alias("run"),
-        *names,
-        F.coalesce("simulated_seconds", "seconds").alias("seconds"),
-        "schedule",
-        "smallest",
-        F.udf(choices_of, CHOICES, useArrow=False)("tape").alias("choices"),
-        F.when(F.expr(is_bad), reason).alias("_reject"),
-        F.lit(contents).alias("contents"),
-        F.lit("").alias("made_by"),
-    )
+def _value(value: Any, kind: pa.DataType) -> Any:
+    """A JSON value of a column, as JSON text in one of texts. Raises `ValueError` for a value of another kind."""
+    if kind == pa.string() and value is not None:
+        return text(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+    if not _is_of(value, kind):
+        raise ValueError(value)
+    return list(value.items()) if isinstance(value, dict) else value
+
+
+def _is_of(value: Any, kind: pa.DataType) -> bool:
+    if value is None or kind == pa.string():
+        return value is None or isinstance(value, str)
+    if pa.types.is_list(kind):
+        return isinstance(value, list) and all(_is_of(one, kind.value_type) for one in value)
+    if pa.types.is_map(kind):
+        return isinstance(value, dict) and all(_is_of(one, kind.item_type) for one in value.values())
+    if pa.types.is_struct(kind):
+        return isinstance(value, dict) and all(_is_of(value.get(field.name), field.type) for field in kind)
+    if pa.types.is_boolean(kind) or isinstance(value, bool):
+        return pa.types.is_boolean(kind) and isinstance(value, bool)
+    if pa.types.is_integer(kind):
+        return isinstance(value, int) and -(1 << kind.bit_width - 1) <= value < 1 << kind.bit_width - 1
+    return isinstance(value, int | float)

@@ -18,7 +18,7 @@ from upheaval.errors import UsageError
 from upheaval.records import RunFolder, write_atomically
 from upheaval.records.labels import LabelsOfIngest, labels_of
 from upheaval_pipeline.engines import AUTO, DUCKDB, SPARK, chosen, engine_of, require_lake_reader
-from upheaval_pipeline.session import require_pyspark, require_spark
+from upheaval_pipeline.session import require_spark
 from upheaval_pipeline.shown_session import shown_session
 
 if TYPE_CHECKING:
@@ -125,20 +125,20 @@ def ingest(options: IngestOptions) -> int:
 def _ingested(
     options: IngestOptions, runs: Mapping[str, "Contents"], campaigns: Sequence[Path]
 ) -> dict[str, dict[str, int]]:
-    require_pyspark()
     from upheaval_pipeline.campaigns import ingest_campaigns
+    from upheaval_pipeline.contents import new_runs, rows_in_lake
     from upheaval_pipeline.ingest import ingest_runs
+    from upheaval_pipeline.lake import Lake
 
     labels = LabelsOfIngest(labels_of([], os.environ), dict(options.labels))
+    written = ingest_campaigns(campaigns, options.lake, _say) if campaigns else {}
+    if not new_runs(Lake(options.lake), runs):
+        return rows_in_lake(Lake(options.lake), "runs", runs) | written
     if options.engine == "python":
-        if campaigns:
-            raise UsageError("Spark reads the lines of campaigns: leave out --engine python")
-        return ingest_runs(None, runs, options.lake, _say, labels)
+        return ingest_runs(None, runs, options.lake, _say, labels) | written
     require_spark()
     with shown_session(options.master) as shown:
-        say = shown.line.say
-        written = ingest_runs(shown.spark, runs, options.lake, say, labels) if runs else {}
-        return written | (ingest_campaigns(shown.spark, campaigns, options.lake, say) if campaigns else {})
+        return ingest_runs(shown.spark, runs, options.lake, shown.line.say, labels) | written
 
 
 def _say(text: str) -> None:

@@ -1,12 +1,13 @@
 """Which engine answers queries over a lake, and whether it is there."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from typing import Final
 
 from upheaval.errors import EnvironmentFault
 from upheaval.extras import install_line
+from upheaval_pipeline.connect import connect_session, is_connect
 from upheaval_pipeline.engine import Engine
 from upheaval_pipeline.session import require_spark
 from upheaval_pipeline.shown_session import shown_session
@@ -30,6 +31,8 @@ def chosen(wanted: str, master: str | None) -> str:
         wanted = SPARK if master is not None or (not is_duckdb_there and find_spec("pyspark") is not None) else DUCKDB
     if wanted == DUCKDB:
         _require(*_MODULES)
+    elif is_connect(master):
+        _require("pyspark", "pandas", extra="spark")
     else:
         require_spark()
     return wanted
@@ -44,13 +47,17 @@ def engine_of(name: str, master: str | None) -> Iterator[Engine]:
         with duck_engine() as engine:
             yield engine
         return
-    with shown_session(master) as shown:
+    with ExitStack() as stack:
+        if master is not None and is_connect(master):
+            spark = stack.enter_context(connect_session(master))
+        else:
+            spark = stack.enter_context(shown_session(master)).spark
         from upheaval_pipeline.spark_engine import SparkEngine
 
-        yield SparkEngine(shown.spark)
+        yield SparkEngine(spark)
 
 
-def _require(*modules: str) -> None:
+def _require(*modules: str, extra: str = "lake") -> None:
     for module in modules:
         if find_spec(module) is None:
-            raise EnvironmentFault(f"{module} is not installed: {install_line('lake')}")
+            raise EnvironmentFault(f"{module} is not installed: {install_line(extra)}")

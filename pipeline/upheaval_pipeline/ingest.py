@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from upheaval.records.labels import NO_LABELS, LabelsOfIngest
 from upheaval_node import __version__
-from upheaval_pipeline import sources, tables
+from upheaval_pipeline import run_parts, tables
 from upheaval_pipeline.arrow_schema import arrow_schema
 from upheaval_pipeline.contents import Contents, contents_of_runs, new_runs, rows_in_lake
 from upheaval_pipeline.lake import Lake
@@ -92,7 +92,7 @@ def _write(spark: "SparkSession | None", where: str, contents: Mapping[str, Cont
     described = dict(zip(contents, in_tasks(spark, manifest_row, folders), strict=True))
     judged = dict(zip(contents, judge_each(spark, folders), strict=True))
     digests = {run: one.digest for run, one in contents.items()}
-    written = _write_tables(spark, partial(_write_task, lake.where, batch), sources.tasks(folders))
+    written = _write_tables(spark, partial(_write_task, lake.where, batch), run_parts.tasks(folders))
     totals = totals_of(written, contents, tables.LAKE_SCHEMAS)
     written += write_file(lake.where, VERDICTS_NAME, batch, verdict_rows(judged, digests))
     rows = []
@@ -108,7 +108,7 @@ def _write(spark: "SparkSession | None", where: str, contents: Mapping[str, Cont
 
 
 def _write_tables(
-    spark: "SparkSession | None", write: Callable[[sources.Task], list[Written]], to_do: Sequence[sources.Task]
+    spark: "SparkSession | None", write: Callable[[run_parts.Task], list[Written]], to_do: Sequence[run_parts.Task]
 ) -> list[Written]:
     if spark is None:
         return [one for task in to_do for one in write(task)]
@@ -116,6 +116,6 @@ def _write_tables(
     return written
 
 
-def _write_task(where: str, batch: str, task: sources.Task) -> list[Written]:
+def _write_task(where: str, batch: str, task: run_parts.Task) -> list[Written]:
     settle()
-    return write_file(where, task.table, batch, task.batches())
+    return write_file(where, task.reader.name, batch, task.batches())

@@ -7,9 +7,8 @@ of its footer, which no checksum of pages covers. This module knows nothing of w
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import Final
 from uuid import uuid4
 
 import pyarrow as pa
@@ -21,10 +20,6 @@ from upheaval.errors import EnvironmentFault
 from upheaval_pipeline.lake_file import File
 from upheaval_pipeline.place import Place
 from upheaval_pipeline.tables import REJECT
-from upheaval_pipeline.workers import settle
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 REJECTS: Final = "rejects"
 BATCH: Final = "batch"
@@ -34,7 +29,6 @@ GROUP_BYTES: Final = 1 << 24
 FILE_BYTES: Final = 1 << 27
 """A file that has so many bytes takes no further group."""
 _TAIL_LENGTH: Final = 8
-_WRITTEN: Final = "name string, size long, least string, greatest string, run string, rows long, rejects long"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,27 +127,6 @@ def totals_of(written: Iterable[Written], runs: Iterable[str], tables: Iterable[
             totals[run][one.file.table] += number - bad
             totals[run][REJECTS] += bad
     return totals
-
-
-def write_frame(frame: "DataFrame", where: str, table: str, batch: str) -> list[Written]:
-    """A file for each partition of a data frame."""
-    of_file: dict[str, Written] = {}
-    for row in frame.mapInArrow(partial(_written_rows, where, table, batch), _WRITTEN).collect():
-        file = File(table, row.name, row.size, 0, (row.least, row.greatest), (batch, batch))
-        known = of_file.get(row.name, Written(file, {}, {}))
-        rows, rejects = {**known.rows, row.run: row.rows}, {**known.rejects, row.run: row.rejects}
-        of_file[row.name] = Written(replace(file, rows=sum(rows.values())), rows, rejects)
-    return list(of_file.values())
-
-
-def _written_rows(where: str, table: str, batch: str, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    settle()
-    for one in write_file(where, table, batch, rows):
-        least, greatest = one.file.runs
-        place = {"name": one.file.name, "size": one.file.size, "least": least, "greatest": greatest}
-        yield pa.RecordBatch.from_pylist(
-            [{**place, "run": run, "rows": rows, "rejects": one.rejects.get(run, 0)} for run, rows in one.rows.items()]
-        )
 
 
 def files_of(written: Sequence[Written]) -> list[File]:

@@ -1,7 +1,7 @@
 """The runs of a lake as `upheaval ui` lists them: what the lake has of each, and its folder as long as it is there."""
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -19,23 +19,29 @@ from upheaval_pipeline.duck import duck_engine
 from upheaval_pipeline.lake import Lake, open_lake
 from upheaval_pipeline.place import Place
 from upheaval_pipeline.query import ask
-from upheaval_pipeline.tables import FAULTS
+from upheaval_pipeline.tables import FAULTS, HISTORY, TRACE
 from upheaval_pipeline.verdicts import last_judged
 
 RUNS_MAX: Final = 10_000
 _VERSIONED: Final = ("runs", "verdicts")
 """The tables whose commits change the list."""
 _ROWS: Final = """
-SELECT r.run, r.created, r.system, r.version, r.runtime, coalesce(r.scenario, '') AS scenario, r.seed, r.folder,
-    get_json_object(f.manifest, '$.planted') AS planted, j.verdict, j.broken, e.end_ns - e.begin_ns AS length_ns,
-    e.begin_ns
-FROM ran AS r JOIN runs AS f ON f.run = r.run LEFT JOIN judged AS j ON j.run = r.run
-LEFT JOIN (SELECT run, min(begin_ns) AS begin_ns, max(end_ns) AS end_ns FROM (
-    SELECT run, min(invoke_ns) AS begin_ns, max(coalesce(complete_ns, invoke_ns)) AS end_ns FROM history GROUP BY run
-    UNION ALL SELECT run, min(inject_begin_ns), max(coalesce(heal_end_ns, inject_begin_ns)) FROM faults GROUP BY run
-    UNION ALL SELECT run, min(ts), max(ts) FROM trace WHERE ts <> 0 GROUP BY run) GROUP BY run) AS e ON e.run = r.run
-ORDER BY r.created DESC, r.run
+SELECT r.run, f.created, CASE WHEN r.created = f.created THEN '' ELSE r.created END AS ingested, r.system, r.version,
+    r.runtime, coalesce(r.scenario, '') AS scenario, r.seed, r.folder,
+    get_json_object(f.manifest, '$.planted') AS planted, j.verdict, j.broken
+FROM ran AS r JOIN runs AS f ON f.run = r.run LEFT JOIN judged AS j ON j.run = r.run ORDER BY r.created DESC, r.run
 """
+_TIMED: Final = {"history": HISTORY, "faults": FAULTS, "trace": TRACE}
+_NEW: Final = "new_"
+_EXTENTS: Final = f"""
+SELECT run, min(begin_ns), max(end_ns) FROM (
+    SELECT run, min(invoke_ns) AS begin_ns, max(coalesce(complete_ns, invoke_ns)) AS end_ns
+    FROM {_NEW}history GROUP BY run
+    UNION ALL SELECT run, min(inject_begin_ns), max(coalesce(heal_end_ns, inject_begin_ns))
+    FROM {_NEW}faults GROUP BY run
+    UNION ALL SELECT run, min(ts), max(ts) FROM {_NEW}trace WHERE ts <> 0 GROUP BY run) GROUP BY run
+"""
+_UNKNOWN: Final = (None, None)
 
 
 class LakePlace:
@@ -51,7 +57,8 @@ class LakePlace:
         self._lock = threading.Lock()
         self._versions: tuple[int | None, ...] = ()
         self._rows: list[RunRow] = []
-        self._begins: Mapping[str, int] = {}
+        self._extents: dict[tuple[str, str], tuple[int | None, int | None]] = {}
+        """When each run began and ended, by run and batch: a batch never changes."""
 
     @property
     def title(self) -> str:
@@ -87,9 +94,8 @@ class LakePlace:
         records = lake.read("faults", arrow_schema(FAULTS), [name])
         faults = [_fault(fields) for fields in records if fields["_reject"] is None]
         labels = {} if row.error else _labels(lake, name)
-        return ArchivedRun(
-            row, report if isinstance(report, Report) else None, faults, labels, self._begins.get(name, 0)
-        )
+        begin_ns, _ = self._extents.get((name, lake.counting("runs", [name]).get(name, "")), _UNKNOWN)
+        return ArchivedRun(row, report if isinstance(report, Report) else None, faults, labels, begin_ns or 0)
 
     def campaigns(self) -> Mapping[str, Path]:
         """None: seeds are asked for in SQL."""
@@ -103,23 +109,40 @@ class LakePlace:
         return next((row for row in self.rows() if row.name == name), None)
 
     def _read(self, lake: Lake) -> None:
+        known = lake.runs("runs")
+        batches = lake.counting("runs", known)
         with duck_engine() as engine:
             answer = ask(engine, lake, _ROWS, self._runs_max)
-        records: list[dict[str, Any]] = [dict(zip(answer.columns, values, strict=True)) for values in answer.rows]
-        known = lake.runs("runs")
+        records: list[dict[str, Any]] = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
+        extents = {key: self._extents.get(key) for key in ((one["run"], batches[one["run"]]) for one in records)}
+        read = _extents(lake, [run for (run, _), extent in extents.items() if extent is None])
+        self._extents = {key: extent or read.get(key[0], _UNKNOWN) for key, extent in extents.items()}
         self._known = len(known)
         entries = ((run, lake.entry("runs", run)) for run in known)
         unreadable = [
             RunRow(run, 0, error=entry.unreadable) for run, entry in entries if entry is not None and entry.unreadable
         ]
-        self._rows = [*map(_run_row, records), *unreadable]
-        self._begins = {row.name: fields["begin_ns"] or 0 for row, fields in zip(self._rows, records, strict=False)}
+        self._rows = [
+            *(_run_row(fields, *self._extents[fields["run"], batches[fields["run"]]]) for fields in records),
+            *unreadable,
+        ]
 
 
-def _run_row(fields: Mapping[str, Any]) -> RunRow:
+def _extents(lake: Lake, runs: Sequence[str]) -> dict[str, tuple[int | None, int | None]]:
+    """When some runs began and ended, by their clocks."""
+    if not runs:
+        return {}
+    with duck_engine() as engine:
+        for table, columns in _TIMED.items():
+            engine.add_table(f"{_NEW}{table}", lake, table, columns, runs)
+        rows: Sequence[tuple[Any, ...]] = engine.answer(_EXTENTS, len(runs)).rows
+    return {run: (begin_ns, end_ns) for run, begin_ns, end_ns in rows}
+
+
+def _run_row(fields: Mapping[str, Any], begin_ns: int | None, end_ns: int | None) -> RunRow:
     return RunRow(
         fields["run"],
-        _written_ns(fields["created"] or ""),
+        _written_ns(fields["created"] or fields["ingested"] or ""),
         fields["created"] or "",
         (fields["system"] or "").partition(":")[0],
         fields["version"],
@@ -129,8 +152,9 @@ def _run_row(fields: Mapping[str, Any]) -> RunRow:
         fields["planted"],
         fields["verdict"],
         tuple(promise_of(promise).sentence for promise in fields["broken"] or ()),
-        fields["length_ns"],
+        None if begin_ns is None or end_ns is None else end_ns - begin_ns,
         folder=fields["folder"],
+        ingested=fields["ingested"] or "",
     )
 
 

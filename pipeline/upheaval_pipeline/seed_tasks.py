@@ -6,7 +6,7 @@ This module knows nothing of lakes.
 
 import traceback
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,7 @@ SEEDS_OF_A_CORE: Final = 2
 """In a job: outcomes come back with the jobs, so that a short one shows progress."""
 JOBS_AT_ONCE: Final = 3
 """The next ones occupy the cores that the longest seed of a job leaves free."""
+_CANCEL_AGAIN_S: Final = 0.2
 
 
 class SeedDefect(RuntimeError):
@@ -45,13 +46,18 @@ def in_seed_tasks(
         tried: list[SeedOutcome | str] = context.parallelize(job, len(job)).map(work).collect()
         return tried
 
-    threads = ThreadPoolExecutor(JOBS_AT_ONCE)
-    try:
-        yield (_outcome(one) for tried in threads.map(run, jobs) for one in tried)
-    finally:
-        threads.shutdown(wait=False, cancel_futures=True)
-        context.cancelJobGroup(group)
-        threads.shutdown()
+    with ThreadPoolExecutor(JOBS_AT_ONCE) as threads:
+        running = [threads.submit(run, job) for job in jobs]
+        try:
+            yield (_outcome(one) for job in running for one in job.result())
+        finally:
+            for job in running:
+                job.cancel()
+            while True:
+                context.cancelJobGroup(group)
+                # A thread may have been about to start its job.
+                if not wait(running, _CANCEL_AGAIN_S).not_done:
+                    break
 
 
 def _tried(origin: SeedOrigin, keep: Path | None) -> SeedOutcome | str:

@@ -4,8 +4,10 @@ import logging
 import os
 import re
 import shutil
+import signal
 import socket
 import sys
+import threading
 import time
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -18,17 +20,17 @@ from upheaval.errors import EnvironmentFault
 from upheaval.extras import install_line
 from upheaval.records import owned_folder
 from upheaval_chaos.programs import ENCODING, ERRORS, run_program
+from upheaval_pipeline.connect import is_connect
 from upheaval_pipeline.packages import files_of_packages
 
 JAVA_MIN = 17
-WHAT_WORKS = "`upheaval verify`, `measure`, `report` and `watch` work without it"
+WHAT_WORKS = "`upheaval verify`, `measure`, `report`, `watch` and `ingest --engine python` work without it"
 LOCAL = "local[*]"
 LOOPBACK = "127.0.0.1"
 CONNECT_TIMEOUT_S = 5.0
 WORKERS_TIMEOUT_S = 60.0
 _LOG_SETTINGS = "rootLogger.level = off\n"
-_STANDALONE, _CONNECT = "spark://", "sc://"
-MASTERS = "give the address of the master, such as spark://HOST:7077"
+_STANDALONE = "spark://"
 _DRIVER_HOST = "spark.driver.host"
 _ADDRESSES = ("SPARK_LOCAL_IP", "SPARK_LOCAL_HOSTNAME")
 """The variables by which people say which address and name Spark has here."""
@@ -38,16 +40,11 @@ _POLL_S = 0.1
 _REASON_LENGTH = 300
 
 
-def require_pyspark() -> None:
-    """Raises `EnvironmentFault` when PySpark or what it imports is not there."""
+def require_spark() -> None:
+    """Raises `EnvironmentFault` when PySpark, what it imports or a fitting Java is not there."""
     for module in ("pyspark", "pyarrow", "pandas"):
         if find_spec(module) is None:
             raise EnvironmentFault(f"{module} is not installed: {install_line('spark')}; {WHAT_WORKS}")
-
-
-def require_spark() -> None:
-    """Raises `EnvironmentFault` when PySpark or a fitting Java is not there."""
-    require_pyspark()
     home = os.environ.get("JAVA_HOME")
     java = shutil.which(str(Path(home) / "bin" / "java") if home else "java")
     if java is None:
@@ -147,7 +144,7 @@ def _start(scratch: Path, master: str, settings: Mapping[str, str]) -> Any:
 
     ours = _settings(scratch, master)
     try:
-        with _quiet_start(scratch), _addresses(ours):
+        with _quiet_start(scratch), _addresses(ours), _own_interrupt():
             SparkContext._ensure_initialized()
             of_user = SparkConf()  # what the JVM was started with
             builder = SparkSession.builder.appName("upheaval").master(master)
@@ -176,6 +173,17 @@ def _addresses(settings: Mapping[str, str]) -> Iterator[None]:
             del os.environ[name]
 
 
+@contextmanager
+def _own_interrupt() -> Iterator[None]:
+    """PySpark sets a handler of SIGINT that stays, and that would interrupt what ends a session."""
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, handler)
+
+
 def _is_on_loopback(master: str) -> bool:
     return is_local(master) or re.match(r"spark://(127\.|localhost:)", master) is not None
 
@@ -197,11 +205,12 @@ def _hosts(master: str) -> list[tuple[str, int]]:
 
 
 def _require_master(master: str) -> None:
-    """Raise at once for a standalone master that cannot be reached: Spark itself tries for minutes; and for Spark
-    Connect, which has no tasks of Python alone.
+    """Raise at once for a standalone master that cannot be reached, where Spark itself tries for minutes; and for Spark
+    Connect.
     """
-    if master.startswith(_CONNECT):
-        raise EnvironmentFault(f"{master} is Spark Connect, which takes no RDDs, and our tasks are RDDs: {MASTERS}")
+    if is_connect(master):
+        which = "`query` and `ask` alone run there; give the address of a master, such as spark://HOST:7077"
+        raise EnvironmentFault(f"{master} is Spark Connect, which takes no RDDs, and our tasks are RDDs: {which}")
     if not master.startswith(_STANDALONE):
         return
     try:

@@ -1,7 +1,7 @@
 """The tables of the pipeline: their columns, and the rows that one piece of a run's files turns into.
 
-Plain Python without Spark; `sources` hands these rows to Spark. A line or file that is malformed becomes a row whose
-`_reject` says file, line and reason, and whose other columns, apart from those of its place, are empty.
+Plain Python without Spark; `run_parts` makes record batches of these rows. A line or file that is malformed becomes a
+row whose `_reject` says file, line and reason, and whose other columns, apart from those of its place, are empty.
 """
 
 import json

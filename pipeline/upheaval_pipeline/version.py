@@ -10,7 +10,7 @@ from typing import Final
 from upheaval_pipeline.packages import PACKAGES, folder_of
 
 JUDGE: Final = ("upheaval.checkers.judge",)
-READER: Final = ("upheaval_pipeline.sources", "upheaval_pipeline.manifest_rows")
+READER: Final = ("upheaval_pipeline.run_parts", "upheaval_pipeline.manifest_rows")
 """What judges a run, and what reads the rows of one: what they import counts, and nothing else."""
 _IMPORT: Final = re.compile(
     r"^[ \t]*(?:from (?P<package>upheaval[\w.]*) import (?P<names>\([^)]*\)|[^\n]*)|import (?P<module>upheaval[\w.]*))",

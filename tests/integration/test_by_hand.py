@@ -6,9 +6,13 @@ from pathlib import Path
 import pytest
 
 from support.live_clusters import end_without_trace
+from support.own_services import SERVICES, importable
 from upheaval.checkers.evidence.convergence import ACKNOWLEDGED_MIN
+from upheaval.checkers.judge import verify_run
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
-from upheaval.records import RunFolder
+from upheaval.records import Function, RunFolder
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.waits import wait_until
 
@@ -63,7 +67,7 @@ class Hand:
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("components", ["together", "split"])
+@pytest.mark.parametrize("components", [pytest.param("together", marks=pytest.mark.nightly), "split"])
 def test_a_cluster_is_started_used_broken_healed_and_ended(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], components: str
 ) -> None:
@@ -115,6 +119,9 @@ def _use(hand: Hand) -> None:
     assert hand.client("append", "k", 2) == "ok"
     assert hand.client("append", "--read", "k") == "[1, 2]"
     assert hand.client("echo", "hello there") == "hello there"
+    status, out, err = hand.run("client", "call", "hello")
+    assert (status, out) == (2, "")
+    assert "the cluster runs workbench, which is shipped: use register, append or echo instead of call" in err
 
 
 def _look(hand: Hand, components: str) -> None:
@@ -134,7 +141,7 @@ def _look(hand: Hand, components: str) -> None:
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("members", [1, 5])
+@pytest.mark.parametrize("members", [1, pytest.param(5, marks=pytest.mark.nightly)])
 def test_clusters_of_one_and_of_five_serve(tmp_path: Path, capsys: pytest.CaptureFixture[str], members: int) -> None:
     hand = Hand(tmp_path / "c", capsys)
     try:
@@ -245,3 +252,26 @@ def test_a_run_by_hand_is_valid_once_it_is_down_and_no_more_when_it_goes_on(
         assert main(["verify", str(hand.folder)]) == 3
     finally:
         end_without_trace(ProcessCluster.open(hand.folder))
+
+
+@pytest.mark.heavy
+def test_a_custom_service_is_asked_by_hand_and_its_answers_are_judged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(SERVICES)
+    hand = Hand(tmp_path / "c", capsys)
+    with importable(SERVICES):
+        try:
+            hand.do("up", "--members", 1, "--service", "locks:Locks")
+            status, out, err = hand.run("client", "echo", "hello")
+            said = f"the cluster runs locks:Locks: send it a text with `upheaval client --dir {hand.folder} call TEXT`"
+            assert (status, out, err) == (2, "", f"upheaval: {said}\n")
+            request = '{"id": 7, "key": "door"}'
+            answers = [hand.client("call", request), json.loads(hand.client("--json", "call", request))["result"]]
+            hand.do("down")
+        finally:
+            end_without_trace(ProcessCluster.open(hand.folder))
+        calls = list(RunFolder(hand.folder).read_history())
+        assert [(call.f, call.result) for call in calls] == [(Function.CALL, answer) for answer in answers]
+        assert json.loads(answers[0])["id"] == 7
+        assert verify_run(hand.folder).finding(Promise.LINEARIZABLE).verdict is Verdict.VALID

@@ -86,7 +86,7 @@ class Durable:
             self._written_term = struct.unpack_from("<q", data, at)[0]
 
 
-@pytest.mark.parametrize("sync_level", [0, 1, 2])
+@pytest.mark.parametrize("sync_level", [pytest.param(0, marks=pytest.mark.nightly), 1, 2])
 def test_positions_and_votes_leave_only_after_the_sync_that_covers_them(
     new_cluster: NewCluster, tmp_path: Path, sync_level: int
 ) -> None:

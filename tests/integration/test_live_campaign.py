@@ -87,7 +87,7 @@ def test_a_cluster_that_does_not_start_is_an_outcome_until_none_does(
     ("options", "told"),
     [
         (["--workers", "2"], "clusters on the process runtime run one after the other: leave out --workers"),
-        (["--shrink"], "--shrink and --dir are for simulated seeds"),
+        (["--dir", "here"], "--dir is for simulated seeds: use --out"),
         (["--system", "aeran"], "unknown system 'aeran'"),
     ],
 )

@@ -55,7 +55,9 @@ class Watched(Members):
         return value
 
 
-@pytest.fixture(params=[TOGETHER, SPLIT], ids=["together", "split"])
+@pytest.fixture(
+    params=[pytest.param(TOGETHER, id="together"), pytest.param(SPLIT, id="split", marks=pytest.mark.nightly)]
+)
 def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Watched]:
     cluster = Watched(tmp_path, 3, request.param)
     cluster.start_all()

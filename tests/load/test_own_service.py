@@ -101,7 +101,7 @@ def snapshots_of(folder: Path) -> tuple[int, int]:
     return before, after
 
 
-@pytest.mark.parametrize("runtime", ["simulated", "process"])
+@pytest.mark.parametrize("runtime", ["simulated", pytest.param("process", marks=pytest.mark.nightly)])
 def test_a_scenario_runs_with_a_service_of_ones_own_and_is_replayed(runtime: str, folder: Path) -> None:
     done = upheaval(folder, "run", "leader-killed", *RIGHT, "--runtime", runtime, "--dir", "run", "--json")
     result = json.loads(done.stdout)

@@ -135,13 +135,13 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, RunFolder]:
 
 
 @pytest.fixture(scope="module")
-def lake(runs: dict[str, RunFolder], tmp_path_factory: pytest.TempPathFactory, spark: Any) -> str:
+def lake(runs: dict[str, RunFolder], tmp_path_factory: pytest.TempPathFactory) -> str:
     """The runs with their verdicts, and campaigns on two versions."""
     folder = tmp_path_factory.mktemp("ask")
     where = str(folder / "lake")
     ingest(None, [run.path for run in runs.values()], where)
     lines = [{**each, "detail": each["detail"] and EVIL} for each in some("2", 70, 56)]
-    ingest_campaigns(spark, [written(folder / "1", some("1", 80, 48)), written(folder / "2", lines)], where)
+    ingest_campaigns([written(folder / "1", some("1", 80, 48)), written(folder / "2", lines)], where)
     return where
 
 
@@ -300,10 +300,10 @@ def test_each_question_is_a_table_on_the_terminal_or_rows(
 
 
 def test_a_question_without_an_answer_says_what_the_lake_lacks(
-    tmp_path: Path, spark: Any, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lake = str(tmp_path / "lake")
-    ingest_campaigns(spark, [written(tmp_path / "one", some("1", 3, 0))], lake)
+    ingest_campaigns([written(tmp_path / "one", some("1", 3, 0))], lake)
     found = list(zip(QUESTIONS, all_asked(lake, [each.sql for each in QUESTIONS], 9), strict=True))
     without = [question for question, answer in found if not answer.rows]
     assert [each.name for each in without] == [each.name for each in QUESTIONS if each.name != "coverage"]

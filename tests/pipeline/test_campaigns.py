@@ -3,7 +3,6 @@
 import json
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,18 +17,18 @@ from upheaval_pipeline.campaigns import ingest_campaigns, seeds_file
 
 
 @pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory, spark: Any) -> str:
+def lake(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Campaigns on two versions, with the numbers of an example of Newcombe's."""
     folder = tmp_path_factory.mktemp("campaigns")
     files = [written(folder / "base", some("1", 80, 48)), written(folder / "new", some("2", 70, 56))]
     (folder / "new" / "seed-69-smallest").mkdir()
     (folder / "new" / "seed-69-smallest" / "run.scenario").write_text("title The smallest\n")
-    counts = ingest_campaigns(spark, files, str(folder / "lake"))
+    counts = ingest_campaigns(files, str(folder / "lake"))
     assert sorted(each["seeds"] for each in counts.values()) == [70, 80]
     return str(folder / "lake")
 
 
-def test_outcomes_are_counted_with_what_was_proved(lake: str, spark: Any) -> None:
+def test_outcomes_are_counted_with_what_was_proved(lake: str) -> None:
     sql = "SELECT version, verdict, promise, seeds, operations, seconds, proved_faults FROM seed_outcomes ORDER BY 1, 2"
     assert asked(lake, sql, 9).rows == (
         ("1", "invalid", "votes-kept", 48, 48 * 600, 48 * 70.5, 48 * 3),
@@ -42,7 +41,7 @@ def test_outcomes_are_counted_with_what_was_proved(lake: str, spark: Any) -> Non
     )
 
 
-def test_what_got_worse_comes_with_newcombes_interval(lake: str, spark: Any) -> None:
+def test_what_got_worse_comes_with_newcombes_interval(lake: str) -> None:
     sql = "SELECT base_version, version, base_runs, runs, difference, lowest, highest FROM regressions WHERE lowest > 0"
     ((base, version, base_runs, runs, *interval),) = asked(lake, sql, 9).rows
     assert (base, version, base_runs, runs) == ("1", "2", 80, 70)
@@ -50,12 +49,12 @@ def test_what_got_worse_comes_with_newcombes_interval(lake: str, spark: Any) -> 
     assert len(asked(lake, "SELECT * FROM regressions", 9).rows) == 1
 
 
-def test_coverage_is_of_moves_and_faults_that_were_proved(lake: str, spark: Any) -> None:
+def test_coverage_is_of_moves_and_faults_that_were_proved(lake: str) -> None:
     sql = "SELECT from_state, to_state, fault, sum(seeds), sum(moves) FROM coverage GROUP BY ALL"
     assert asked(lake, sql, 9).rows == (("CANVASS", "NOMINATE", "kill-leader", 150, 750),)
 
 
-def test_the_choices_of_a_tape_are_rows(lake: str, spark: Any) -> None:
+def test_the_choices_of_a_tape_are_rows(lake: str) -> None:
     sql = "SELECT value, count(*) FROM tapes WHERE span = '' AND label = 'members' GROUP BY value"
     assert asked(lake, sql, 9).rows == ((str(draw_swarm(1).members), 150),)
     sql = """SELECT number, value FROM tapes
@@ -64,35 +63,58 @@ def test_the_choices_of_a_tape_are_rows(lake: str, spark: Any) -> None:
     assert asked(lake, sql, 99).rows == tuple(enumerate(planned.kind for planned in draw_swarm(1).faults))
 
 
-def test_a_campaign_that_has_grown_replaces_what_was_there_and_seeds_that_differ_are_flakes(
-    tmp_path: Path, spark: Any
-) -> None:
+def test_a_campaign_that_has_grown_replaces_what_was_there_and_seeds_that_differ_are_flakes(tmp_path: Path) -> None:
     lake = str(tmp_path / "lake")
     file = written(tmp_path / "one", [line(7, "1")])
-    ingest_campaigns(spark, [file], lake)
+    ingest_campaigns([file], lake)
     said: list[str] = []
-    ingest_campaigns(spark, [file], lake, said.append)
+    ingest_campaigns([file], lake, said.append)
     assert said == ["1 of 1 campaigns are in the lake as they are"]
     with file.open("a") as stream:
         stream.write(json.dumps(line(8, "1")) + "\nnothing\n" + '{"seed":9}\n')
-    (counts,) = ingest_campaigns(spark, [file], lake).values()
+    (counts,) = ingest_campaigns([file], lake).values()
     assert counts == {"seeds": 2, "rejects": 2}
     assert asked(lake, "SELECT seed FROM seeds ORDER BY 1", 9).rows == ((7,), (8,))
     reasons = [reason for (reason,) in asked(lake, "SELECT reason FROM rejects ORDER BY 1", 9).rows]
     assert reasons == [f"{file}: no seed: no `seed` or `verdict`", f"{file}: no seed: nothing"]
     again = written(tmp_path / "again", [line(7, "1", Verdict.INVALID)])
-    ingest_campaigns(spark, [again], lake)
+    ingest_campaigns([again], lake)
     flakes = asked(lake, "SELECT seed, runs, not_valid, rate, verdicts FROM seed_flakes", 9).rows
     assert flakes == ((7, 2, 1, 0.5, ["invalid", "valid"]),)
     with pytest.raises(UsageError, match="are the same campaign"):
-        ingest_campaigns(spark, [file, written(tmp_path / "copy", [line(7, "1")])], lake)
+        ingest_campaigns([file, written(tmp_path / "copy", [line(7, "1")])], lake)
 
 
-def test_live_campaigns_are_seeds_too_and_a_damaged_file_is_named(tmp_path: Path, spark: Any) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [
+        '{"seed":"7","verdict":"valid"}',
+        '{"seed":99999999999999999999,"verdict":"valid"}',
+        '{"seed":7,"verdict":"valid","seconds":"long"}',
+        '{"seed":7,"verdict":"valid","faults":"kill"}',
+        '{"seed":7,"verdict":"valid","moves":{"A>B":1.5}}',
+        "[7]",
+        "7",
+        '{"seed":7,',
+        "\u2028 \ufffd",
+    ],
+)
+def test_a_line_that_is_no_seed_is_a_reject_and_leaves_the_others(words: str, tmp_path: Path) -> None:
+    file = written(tmp_path / "one", [line(8, "1")])
+    with file.open("a", encoding="utf-8") as stream:
+        stream.write(f"{words}\n\n" + json.dumps({**line(9, "1"), "detail": "\ud800", "tape": {"a": "\udc00"}}) + "\n")
+    lake = str(tmp_path / "lake")
+    assert list(ingest_campaigns([file], lake).values()) == [{"seeds": 2, "rejects": 1}]
+    assert asked(lake, "SELECT reason FROM rejects", 9).rows == ((f"{file}: no seed: {words}",),)
+    rows = asked(lake, "SELECT seed, detail, tape FROM seeds WHERE seed = 9", 9).rows
+    assert rows == ((9, "\\ud800", '{"a":"\\udc00"}'),)
+
+
+def test_live_campaigns_are_seeds_too_and_a_damaged_file_is_named(tmp_path: Path) -> None:
     lake = str(tmp_path / "lake")
     campaign = LiveCampaign("process", "upheaval", tmp_path)
     outcome = LiveOutcome(3, Report("", ()), 12.5, 99, {"pause": Counter({Fate.PLANNED: 1, Fate.PROVED: 1})})
-    ingest_campaigns(spark, [written(tmp_path / "live", [campaign.line(outcome)])], lake)
+    ingest_campaigns([written(tmp_path / "live", [campaign.line(outcome)])], lake)
     sql = "SELECT seed, runtime, system, verdict, seconds, operations, fault_counts['pause'].proved FROM seeds"
     assert asked(lake, sql, 9).rows == ((3, "process", "upheaval", "unknown", 12.5, 99, 1),)
     (file,) = table_files(tmp_path / "lake", "seeds")
@@ -101,8 +123,8 @@ def test_live_campaigns_are_seeds_too_and_a_damaged_file_is_named(tmp_path: Path
         asked(lake, "SELECT * FROM seeds", 9)
 
 
-def test_a_file_without_a_line_is_no_campaign(tmp_path: Path, spark: Any) -> None:
+def test_a_file_without_a_line_is_no_campaign(tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").write_text("")
     with pytest.raises(UsageError, match="is no campaign: it has no line"):
-        ingest_campaigns(spark, [tmp_path / "empty.jsonl"], str(tmp_path / "lake"))
+        ingest_campaigns([tmp_path / "empty.jsonl"], str(tmp_path / "lake"))
     assert seeds_file(tmp_path) is None

@@ -1,5 +1,7 @@
 """A lake without Spark: written, judged and asked in this process, where a program named `java` only fails."""
 
+import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,19 @@ from upheaval_pipeline.tables import PROTOCOL, STORED
 
 ODD_NAMES = ["[1]", "{a,b}", "*?", "a\u2028b", "new\nline", 'it\'s "quoted" %41#:']
 NO_LAKES = ODD_NAMES[-2:]
+WITHOUT_SPARK = """
+import json, sys
+
+class Missing:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name.partition(".")[0] in ("pyspark", "py4j", "pandas"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Missing)
+from upheaval.cli.main import main
+print(json.dumps([main(words) for words in json.loads(sys.argv[1])]))
+"""
 
 
 @pytest.mark.parametrize("name", NO_LAKES)
@@ -40,8 +55,27 @@ def test_an_ingest_without_pyspark_names_what_to_install(
 ) -> None:
     good_run(40).write(tmp_path / "run")
     monkeypatch.setattr(session, "find_spec", lambda _: None)
-    assert main(["ingest", str(tmp_path / "run"), "--lake", str(tmp_path / "lake"), "--engine", "python"]) == 2
-    assert capsys.readouterr().err.startswith("upheaval: pyspark is not installed: pip install '")
+    assert main(["ingest", str(tmp_path / "run"), "--lake", str(tmp_path / "lake")]) == 2
+    printed = capsys.readouterr().err
+    assert printed.count("\n") == 1
+    assert printed.startswith("upheaval: pyspark is not installed: pip install '")
+    assert "`ingest --engine python`" in printed
+
+
+def test_what_the_extra_installs_ingests_judges_and_asks(tmp_path: Path) -> None:
+    """Where neither PySpark nor pandas can be imported."""
+    run, lake = str(tmp_path / "run"), str(tmp_path / "lake")
+    good_run(40).write(tmp_path / "run")
+    commands = [
+        ["ingest", run, "--lake", lake, "--engine", "python"],
+        ["verify", "--lake", lake],
+        ["ask", "failures", "--lake", lake],
+        ["lake", "info", "--lake", lake],
+    ]
+    done = subprocess.run([sys.executable, "-c", WITHOUT_SPARK, json.dumps(commands)], capture_output=True, text=True)
+    assert done.stderr == "upheaval: 1 of 1 runs ingested\nupheaval: DuckDB reads the lake (--engine)\n"
+    statuses = [0, main(["verify", run]), 0, 0]
+    assert (done.returncode, json.loads(done.stdout.splitlines()[-1])) == (0, statuses)
 
 
 @pytest.fixture

@@ -1,15 +1,17 @@
 """Labels: one command finds the commit that made runs slow, and the one that made them fail. Starts no Spark."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from support.built_runs import good_run
+from support.built_runs import good_run, operation_index
 from support.lakes import asked
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.cli.main import main
+from upheaval.records import Outcome
 from upheaval.records.labels import LABELS_FILE, OF_CI, labels_of
 from upheaval_pipeline.arrow_schema import arrow_schema
 from upheaval_pipeline.lake import Lake
@@ -72,6 +74,52 @@ def test_the_commits_of_a_slowdown_and_a_flake_are_found_by_one_command(
     assert (commits, first[:10], last[:10]) == (["c5", "e4"], "2026-11-13", "2026-11-20")
     trend = asked(lake, "SELECT value, runs, level FROM trend WHERE what = 'not valid' AND label = 'commit'", 99).rows
     assert sorted(trend) == [("a1", 4, 0), ("b3", 4, 0), ("c5", 4, 0.75), ("e4", 4, 0.75), ("f2", 4, 0)]
+
+
+def write_run(folder: Path, number: int, *, is_slow: bool, has_lost: bool, service_digest: str) -> None:
+    """A run of a service whose answers take some ms, up to 15 more, and which may lose an acknowledged operation."""
+    built = good_run(150, seed=number)
+    late = 15 * MS if is_slow else 0
+    built.operations = [
+        replace(
+            one,
+            process=one.id,
+            invoke_ns=one.invoke_ns * 10_000,
+            complete_ns=one.complete_ns and one.complete_ns * 10_000 + late,
+        )
+        for one in built.operations
+    ]
+    if has_lost:
+        lost = built.operations[operation_index(built, lambda one: one.outcome is Outcome.OK, after=20)]
+        built.payloads = [[one for one in log if lost.id.to_bytes(8, "little") not in one] for log in built.payloads]
+    built.manifest = replace(built.manifest, run_id=f"run-{number}", source_digest=service_digest)
+    built.write(folder)
+
+
+@pytest.mark.nightly
+def test_a_slower_and_flaky_version_of_a_service_is_found_in_200_runs_with_its_commit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The second version of the service comes with the third of four commits; it loses something in every fifth run."""
+    lake, commits = str(tmp_path / "lake"), ["c0ffee1", "a11ce22", "badc0de", "0ddba11"]
+    for number in range(200):
+        is_new = number >= 100
+        where = tmp_path / commits[number // 50] / str(number)
+        write_run(where, number, is_slow=is_new, has_lost=is_new and number % 5 == 0, service_digest=f"v{1 + is_new}")
+    for commit in commits:
+        runs = sorted(map(str, (tmp_path / commit).iterdir()))
+        assert main(["ingest", *runs, "--lake", lake, "--engine", "python", "--label", f"commit={commit}"]) == 0
+    capsys.readouterr()
+    assert main(["ask", "--fail-if", "changes", "--lake", lake, "--json"]) == 1
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    worse = {(row["what"], row["label"]): (row["value"], row["base_runs"], row["runs"]) for row in rows}
+    since = {"commit": "badc0de", "service": "v2"}
+    assert worse == {
+        (what, label): (value, 100, 100)
+        for what in ("latency without faults, ms", "not valid")
+        for label, value in since.items()
+    }
+    assert {row["level"] for row in rows if row["what"] == "not valid"} == {0.2}
 
 
 def test_what_did_not_become_worse_is_no_change(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -94,6 +94,32 @@ def test_of_a_run_without_its_folder_the_page_has_verdict_and_faults(served: Ser
     assert (answer.status, "no run 'none'" in answer.json["error"]) == (400, True)
 
 
+def test_a_run_without_a_time_has_that_of_its_ingest_and_lengths_follow_the_lake(tmp_path: Path) -> None:
+    """Of a run that is read again, and of one that is new beside it."""
+    lake, folders = str(tmp_path / "lake"), {name: tmp_path / name for name in ("first", "second")}
+
+    def write(name: str, count: int) -> None:
+        built = good_run(count)
+        built.manifest = replace(built.manifest, run_id=name, created="")
+        built.write(folders[name])
+
+    write("first", 40)
+    ingest(None, [folders["first"]], lake)
+    place = LakePlace(lake)
+    (row,) = place.rows()
+    assert row.created == ""
+    assert row.written_ns == int(datetime.fromisoformat(row.ingested).timestamp() * 1e9)
+    with serving(PageServer(place, is_read_only=True)) as server:
+        assert f'<td class="n">ingested {row.ingested[:16].replace("T", " ")}</td>' in ask(server, "/").text
+    shutil.rmtree(folders["first"])
+    write("first", 80)
+    write("second", 60)
+    ingest(None, [*folders.values()], lake)
+    lengths = {name: measure_run(RunFolder(folder)).length_ns for name, folder in folders.items()}
+    assert len({*lengths.values(), row.length_ns}) == 3
+    assert {row.name: row.length_ns for row in place.rows()} == lengths
+
+
 def test_a_folder_and_a_lake_or_what_is_no_lake_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, reason in (
         (["--dir", tmp_path, "--lake", tmp_path], "and not both"),

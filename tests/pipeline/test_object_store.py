@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from werkzeug.serving import make_server
 
@@ -116,9 +117,23 @@ def test_a_place_that_is_not_there_is_one_line(capsys: pytest.CaptureFixture[str
 
 @pytest.mark.nightly
 def test_spark_reads_it_with_hadoops_client_and_says_where_that_is_to_be_had(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ingest(None, [built(tmp_path / "a", "a"), built(tmp_path / "b", "b", 60)], LAKE)
+    """After a drop and a compaction, as DuckDB and pandas do."""
+    for run, count in (("a", 40), ("dropped", 50), ("b", 60)):
+        ingest(None, [built(tmp_path / run, run, count)], LAKE)
+
+    def upkeep(*words: str) -> Any:
+        assert main(["lake", *words, "--lake", LAKE, "--json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    dropped, compacted, info = upkeep("drop", "--run", "dropped"), upkeep("optimize"), upkeep("info")
+    assert dropped["dropped"] == ["dropped"]
+    assert compacted["files"] == len(info["tables"]) < compacted["files_before"]
+    assert {one["table"]: one["rows"] for one in info["tables"]}["history"] == 100
+    counts = [{"run": "a", "n": 40}, {"run": "b", "n": 60}]
+    table = DeltaTable(f"{LAKE}/history", storage_options=Place(LAKE).delta_options)
+    assert table.to_pandas().groupby("run").size().to_dict() == {one["run"]: one["n"] for one in counts}
     words = ["query", "SELECT run, count(*) AS n FROM history GROUP BY run ORDER BY run", "--lake", LAKE, "--json"]
     without = begun(*words, "--engine", "spark")
     printed, _ = without.communicate()
@@ -128,4 +143,6 @@ def test_spark_reads_it_with_hadoops_client_and_says_where_that_is_to_be_had(
     reader = begun(*words, "--engine", "spark")
     printed, _ = reader.communicate()
     assert reader.returncode == 0, printed
-    assert [json.loads(line) for line in printed.splitlines()] == [{"run": "a", "n": 40}, {"run": "b", "n": 60}]
+    assert [json.loads(line) for line in printed.splitlines()] == counts
+    assert main([*words, "--engine", "duckdb"]) == 0
+    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == counts

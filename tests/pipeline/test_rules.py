@@ -30,7 +30,6 @@ GATHERED = {
     "frames.py": {"first"},  # of numpy's
     "recorded.py": {"take"},  # the same
     "ingest.py": {"collect"},  # how many rows a file has
-    "lake_files.py": {"collect"},  # the same
     "measure.py": {"collect"},  # figures
     "run_tables.py": {"collect"},  # which runs a lake has
     "seed_tasks.py": {"collect"},  # outcomes of seeds

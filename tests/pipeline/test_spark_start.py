@@ -30,6 +30,7 @@ try:
         names = ("spark.driver.host", "spark.driver.bindAddress", "spark.local.dir", "spark.sql.shuffle.partitions")
         print(json.dumps({name: spark.conf.get(name) for name in names}))
         print(os.fstat(2).st_size)
+        print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
         rows = spark.range(5)
         kill()
         rows.collect()
@@ -99,10 +100,14 @@ def test_a_users_settings_win_over_ours_and_a_callers_over_all(sessions: Session
     assert (json.loads(shown), length_of_stderr) == (expected, "0"), sessions.errors
 
 
+def test_an_interrupt_goes_to_the_program_and_not_to_pyspark(sessions: Sessions) -> None:
+    assert sessions.lines[2] == "True"
+
+
 def test_a_jvm_that_dies_in_a_session_is_one_line_and_the_next_session_starts_another(sessions: Sessions) -> None:
     """Which exception of py4j comes depends on what its threads have noticed by then."""
     *_, failure, count = sessions.lines
-    assert len(sessions.lines) == 4
+    assert len(sessions.lines) == 5
     of_py4j = r"Py4J|[Cc]onnection|An error occurred|from Java"
     assert re.match(rf"Spark failed with master 'local\[1\]': .*({of_py4j})", failure), failure
     assert count == "5"

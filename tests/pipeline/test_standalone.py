@@ -3,10 +3,10 @@
 Everything listens on the loopback address alone, and ends with the test.
 """
 
-import contextlib
 import json
 import os
 import shlex
+import signal
 import socket
 import subprocess
 import sys
@@ -21,15 +21,16 @@ import pytest
 from support.built_locks import locks_run
 from support.built_runs import good_run
 from support.lakes import asked, table_files
-from support.spark_master import HOST, spark_master
+from support.spark_master import HOST, executors, spark_master
 from support.spark_settings import FOR_SMALL_TABLES, SMALL_JVM
 from upheaval.campaign.findability import SEEDS_FILE
 from upheaval.campaign.seed import try_seed
 from upheaval.checkers.judge import verify_run
+from upheaval.cli.main import main
 from upheaval.waits import wait_until
 from upheaval_pipeline.packages import PACKAGES
 
-COMMAND_TIMEOUT_S = 600
+COMMAND_TIMEOUT_S = 1800
 
 
 def bare_python(folder: Path) -> Path:
@@ -141,20 +142,6 @@ def test_a_lake_and_verdicts_from_a_master(
     assert left_over(settings) == []
 
 
-def executors(settings: dict[str, str]) -> list[psutil.Process]:
-    """Those that run tasks of ours in Python."""
-    found = []
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):
-            if (
-                process.name() == "java"
-                and process.cwd().startswith(settings["SPARK_WORKER_DIR"])
-                and process.children()
-            ):
-                found.append(process)
-    return found
-
-
 @pytest.mark.nightly
 def test_an_executor_that_is_killed_in_the_middle_changes_nothing(
     cluster: tuple[str, dict[str, str]], tmp_path: Path
@@ -174,7 +161,7 @@ def test_an_executor_that_is_killed_in_the_middle_changes_nothing(
 
             def at_work(job: "subprocess.Popen[str]" = job) -> list[psutil.Process] | None:
                 assert job.poll() is None, job.communicate()
-                return executors(settings) or None
+                return executors(Path(settings["SPARK_WORKER_DIR"])) or None
 
             lost, *_ = wait_until(at_work, timeout_s=COMMAND_TIMEOUT_S, describe=lambda: "no executor with a task")
             lost.kill()
@@ -196,24 +183,55 @@ def test_a_campaign_whose_executor_is_killed_has_every_seed_in_order_and_in_the_
     out, lake = tmp_path / "out", tmp_path / "lake"
     where = ["--out", str(out), "--lake", str(lake)]
     with begun(
-        "campaign", "--engine", "spark", "--master", master, "--seeds", "1..16", *where, settings=settings
+        "campaign", "--engine", "spark", "--master", master, "--seeds", "1..12", *where, settings=settings
     ) as job:
 
         def has_begun() -> list[psutil.Process] | None:
             assert job.poll() is None, job.communicate()
-            return (executors(settings) or None) if (out / SEEDS_FILE).is_file() else None
+            return (executors(Path(settings["SPARK_WORKER_DIR"])) or None) if (out / SEEDS_FILE).is_file() else None
 
         lost, *_ = wait_until(has_begun, timeout_s=COMMAND_TIMEOUT_S, describe=lambda: "no executor with a seed")
         lost.kill()
         _, why = job.communicate(timeout=COMMAND_TIMEOUT_S)
     assert job.returncode == 0, why
     lines = [json.loads(line) for line in (out / SEEDS_FILE).read_text().splitlines()]
-    assert [line["seed"] for line in lines] == list(range(1, 17))
+    assert [line["seed"] for line in lines] == list(range(1, 13))
     first = try_seed(1, None, tmp_path).to_fields()
     assert {**lines[0], "processor_seconds": 0, "tape": 0} == {**first, "processor_seconds": 0, "tape": 0}
     sql = "SELECT seed, tape IS NOT NULL FROM seeds ORDER BY seed"
-    assert asked(str(lake), sql, 99).rows == tuple((seed, True) for seed in range(1, 17))
-    assert asked(str(lake), "SELECT count(DISTINCT seed) FROM tapes", 9).rows == ((16,),)
+    assert asked(str(lake), sql, 99).rows == tuple((seed, True) for seed in range(1, 13))
+    assert asked(str(lake), "SELECT count(DISTINCT seed) FROM tapes", 9).rows == ((12,),)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_campaign_ends_its_jobs_and_its_lines_can_be_ingested(
+    number: signal.Signals, cluster: tuple[str, dict[str, str]], tmp_path: Path
+) -> None:
+    """Of so many seeds that it would not end by itself while the test waits."""
+    master, settings = cluster
+    out, lake = tmp_path / "out", tmp_path / "lake"
+    words = ["--engine", "spark", "--master", master, "--seeds", "1..100000", "--out", str(out)]
+    with begun("campaign", *words, settings=settings) as job:
+
+        def has_lines() -> bool:
+            assert job.poll() is None, job.communicate()
+            return (out / SEEDS_FILE).is_file() and (out / SEEDS_FILE).read_text().count("\n") > 0
+
+        wait_until(has_lines, timeout_s=COMMAND_TIMEOUT_S, describe=lambda: "no line of a seed")
+        job.send_signal(number)
+        _, why = job.communicate(timeout=COMMAND_TIMEOUT_S)
+    assert (job.returncode, "interrupted: nothing was left running" in why) == (128 + number, True), why
+    wait_until(
+        lambda: not executors(Path(settings["SPARK_WORKER_DIR"])),
+        timeout_s=COMMAND_TIMEOUT_S,
+        describe=lambda: "an executor goes on",
+    )
+    assert left_over(settings) == []
+    lines = (out / SEEDS_FILE).read_text().splitlines()
+    assert [json.loads(line)["seed"] for line in lines] == list(range(1, len(lines) + 1))
+    assert main(["ingest", str(out), "--lake", str(lake)]) == 0
+    assert asked(str(lake), "SELECT count(*) FROM seeds", 9).rows == ((len(lines),),)
 
 
 def test_a_master_that_cannot_be_used_is_one_line(tmp_path: Path) -> None:
@@ -236,6 +254,8 @@ def test_a_master_that_cannot_be_used_is_one_line(tmp_path: Path) -> None:
         assert done.stderr.count("\n") == 1
         assert reason in done.stderr
         assert master in done.stderr
+    asked_there = upheaval("query", "SELECT 1", "--lake", str(tmp_path), "--master", "sc://here:1", settings=settings)
+    assert (asked_there.returncode, asked_there.stdout) == (2, "")
     assert left_over(settings) == []
     scratch = tmp_path / "local"  # which the environment names for Spark
     assert not scratch.exists() or list(scratch.iterdir()) == []

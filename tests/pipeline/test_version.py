@@ -12,7 +12,7 @@ from upheaval_pipeline.version import JUDGE, READER, files_of_version, judge_ver
 LOADED = """
 import json, sys
 from upheaval.checkers.judge import verify_run
-from upheaval_pipeline import sources
+from upheaval_pipeline import run_parts
 verify_run(sys.argv[1])
 print(json.dumps([m.__file__ for m in list(sys.modules.values()) if getattr(m, "__file__", None)]))
 """
@@ -41,5 +41,5 @@ def test_what_reads_rows_makes_no_verdict_void() -> None:
     judge, reader = set(files_of_version(JUDGE)), set(files_of_version(READER))
     pipeline = folder_of("upheaval_pipeline")
     assert [path for path in judge if path.is_relative_to(pipeline)] == []
-    assert {pipeline / "sources.py", pipeline / "recorded.py", pipeline / "manifest_rows.py"} <= reader
+    assert {pipeline / "run_parts.py", pipeline / "recorded.py", pipeline / "manifest_rows.py"} <= reader
     assert judge_version() != reader_version()

@@ -28,6 +28,15 @@ def shared() -> Iterator[None]:
         yield
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Tests that start another pytest, or members as processes, are heavy."""
+    if isinstance(item, pytest.Function):
+        parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+        if "python" in item.fixturenames or "process" in parameters:
+            item.add_marker(pytest.mark.heavy)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call() -> Generator[None, object, object]:
     """Hide the name of the test from the environment: an interpreter answers for one environment only."""

@@ -58,7 +58,7 @@ def test_without_a_rule_it_is_unknown_and_the_line_says_what_to_do(tmp_path: Pat
     assert "CorrelationAt(offset)" in finding.detail
 
 
-@pytest.mark.parametrize("runtime", RUNTIMES)
+@pytest.mark.parametrize("runtime", ["simulated", pytest.param("process", marks=pytest.mark.nightly)])
 def test_requests_of_several_clients_are_under_way_at_once(runtime: str, tmp_path: Path) -> None:
     with auction(tmp_path, runtime) as cluster:
         clients = [cluster.client(accepts=CorrelationAt(0)) for _ in range(5)]

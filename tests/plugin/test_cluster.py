@@ -57,6 +57,7 @@ def test_what_a_run_does_not_have_is_refused(tmp_path: Path) -> None:
             cluster.pause(1)
 
 
+@pytest.mark.heavy
 def test_members_end_though_their_faults_cannot_be_written(tmp_path: Path) -> None:
     cluster = Cluster(members=1, folder=tmp_path / "run")
     run_id = cluster.run.read_manifest().run_id
@@ -72,6 +73,7 @@ def test_members_end_though_their_faults_cannot_be_written(tmp_path: Path) -> No
     assert processes_of(run_id) == []
 
 
+@pytest.mark.heavy
 def test_a_cluster_ends_and_leaves_no_sockets_though_its_faults_cannot_be_written(tmp_path: Path) -> None:
     cluster = ProcessCluster.create(tmp_path / "run", ClusterSpec(members=1))
     cluster.up()

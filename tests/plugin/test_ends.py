@@ -26,7 +26,7 @@ def test_nothing_runs_after_an_interrupt(tmp_path: Path, python: Path, options: 
         assert processes_of(run_id) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.nightly)])
 def test_nothing_runs_after_a_signal_to_end(tmp_path: Path, python: Path, number: signal.Signals) -> None:
     with waiting_pytest(tmp_path, python) as (started, run_id):
         started.send_signal(number)
@@ -35,7 +35,7 @@ def test_nothing_runs_after_a_signal_to_end(tmp_path: Path, python: Path, number
         assert not (tmp_path / "runs").exists()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGTERM, marks=pytest.mark.nightly), signal.SIGKILL])
 def test_workers_take_their_clusters_along(tmp_path: Path, python: Path, number: signal.Signals) -> None:
     with waiting_pytest(tmp_path, python, "-n", "1") as (started, run_id):
         started.send_signal(number)

@@ -15,12 +15,12 @@ SERVICE = Path("locks") / "service.py"
 @pytest.mark.parametrize(
     ("example", "tests", "options"),
     [
-        # The same tests run on processes, below, and simulated members run those of the other examples.
+        # Those of the bank run on processes as well, and those of the other examples on simulated members.
         pytest.param("bank", 4, ("simulated",), marks=pytest.mark.nightly),
         pytest.param("bank", 4, ("process",), marks=pytest.mark.nightly),
         ("bank", 4, ("process", "-n", "2")),
         ("locks", 6, ("simulated", "--seeds", "1..2", "-n", "2")),
-        ("locks", 3, ("process",)),
+        pytest.param("locks", 3, ("process",), marks=pytest.mark.nightly),
         ("orders", 3, ("simulated",)),
     ],
     ids=lambda each: " ".join(each) if isinstance(each, tuple) else str(each),

@@ -54,7 +54,7 @@ def test_only_the_model_finds_what_is_wrong_on_all_members_alike(service: str, s
     assert verify_run(tmp_path / "run").findings == report.findings
 
 
-@pytest.mark.parametrize("runtime", ["simulated", "process"])
+@pytest.mark.parametrize("runtime", ["simulated", pytest.param("process", marks=pytest.mark.nightly)])
 def test_a_right_service_stays_valid_over_the_death_of_its_leader(runtime: str, tmp_path: Path) -> None:
     report = run_of("Fenced", tmp_path, "fenced_model:Locks", runtime=runtime, kills=True)
     assert report.verdict is Verdict.VALID, str(report)

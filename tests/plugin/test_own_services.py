@@ -282,6 +282,7 @@ def test_why_is_said_wherever_a_run_is_judged(tmp_path: Path, capsys: pytest.Cap
     assert explained["results"] == ['\'{"id": 0, "requests": 1}\''] * 2
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("service", "verdict"), [("Ordered", Verdict.VALID), ("Broken", Verdict.INVALID)])
 def test_the_form_that_a_service_names_is_what_is_compared(service: str, verdict: Verdict, tmp_path: Path) -> None:
     """Members have hash seeds of their own."""

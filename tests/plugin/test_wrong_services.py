@@ -10,7 +10,7 @@ from upheaval import Verdict
 from upheaval.checkers.verdict import Report
 
 PAGE = Path(__file__).parents[2] / "docs" / "wrong-services.md"
-OFTEN_ON_PROCESSES = ("half_done", "clock", "set_pick", "sessions_missing", "lost_update")
+OFTEN_ON_PROCESSES = ("sessions_missing", "lost_update")
 
 
 def require_named(wrong: Wrong, report: Report, runtime: str) -> None:
@@ -30,6 +30,7 @@ def test_a_wrong_service_is_named_on_the_simulated_runtime(
     require_named(wrong, judged_wrong(wrong, tmp_path, runtime="simulated"), "simulated")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "wrong",
     [

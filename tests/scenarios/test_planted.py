@@ -49,7 +49,7 @@ def test_a_member_that_refuses_to_go_on_leaves_no_valid_run(tmp_path: Path) -> N
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("planted", [False, True])
+@pytest.mark.parametrize("planted", [pytest.param(False, marks=pytest.mark.nightly), True])
 @pytest.mark.parametrize("bug", LIVE_BUGS)
 def test_processes(bug: PlantedBug, planted: bool, tmp_path: Path) -> None:
     folder = tmp_path / "run"

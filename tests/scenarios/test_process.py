@@ -23,7 +23,7 @@ from upheaval.scenario import load_scenario, parse_scenario
 from upheaval_chaos.record import FaultRecord, Proof
 
 pytestmark = pytest.mark.heavy
-OFTEN = ("leader-killed", "paused-leader", "one-way-partition")
+OFTEN = ("leader-killed", "one-way-partition")
 
 
 @pytest.fixture(scope="module")

@@ -218,7 +218,7 @@ def test_a_failed_seed_is_made_simpler_as_long_as_it_fails_alike(
     assert printed[0]["fingerprint"]["rule"] == Rule.COMMIT_WENT_BACK
     assert (printed[0]["runs"], printed[0]["is_over"]) == (3, True)
     assert (printed[0]["scenario"]["runs"], printed[0]["scenario"]["is_over"]) == (0, True)
-    assert printed[0]["scenario"]["fresh_failures"] == printed[0]["scenario"]["fresh_seeds"] == 20
+    assert printed[0]["scenario"]["fresh_failures"] == printed[0]["scenario"]["fresh_runs"] == 20
     assert (out / SCENARIO_FILE).read_text() == printed[0]["scenario"]["text"]
     assert printed[0]["scenario"]["text"].startswith(f"{MORE}\n")
     assert len((out / TRIES_FILE).read_text().splitlines()) == 1 + 3

@@ -5,9 +5,10 @@ import re
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+import psutil
 import pyspark
 
 HOST = "127.0.0.1"
@@ -23,6 +24,16 @@ def spark_master(folder: Path, settings: Mapping[str, str], workers: int, *, cor
         for _ in range(workers):
             stack.enter_context(_daemon(folder, "worker.Worker", settings, "--webui-port", "0", *resources, master))
         yield master
+
+
+def executors(folder: Path) -> list[psutil.Process]:
+    """Those that workers in this folder (`SPARK_WORKER_DIR`) started and that run tasks of ours in Python."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.name() == "java" and process.cwd().startswith(str(folder)) and process.children():
+                found.append(process)
+    return found
 
 
 @contextmanager

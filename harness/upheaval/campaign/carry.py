@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from upheaval.campaign.fingerprint import Fingerprint
+from upheaval.campaign.text_tries import fingerprints_of
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.errors import UsageError
 from upheaval.execution.known_bugs import rate_interval
@@ -66,7 +67,7 @@ def leaders_of(run: RunFolder) -> LeaderAt:
 
 def fingerprints(report: Report) -> list[Fingerprint]:
     """The fingerprints of all broken promises, the worst first."""
-    return list(dict.fromkeys(map(_of, _broken(report))))
+    return [fingerprint for fingerprint in fingerprints_of(report) if fingerprint.is_broken]
 
 
 def _broken(report: Report) -> list[Finding]:

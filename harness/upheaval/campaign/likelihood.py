@@ -16,7 +16,7 @@ from upheaval.campaign.fingerprint import Fingerprint
 from upheaval.campaign.pool import some_at_a_time
 from upheaval.campaign.seed import SeedOrigin, try_origin
 from upheaval.campaign.shrink_seed import try_of
-from upheaval.campaign.shrink_text import TextOrigin, try_text
+from upheaval.campaign.text_tries import TextOrigin, try_text
 from upheaval.campaign.tries import Try
 from upheaval.records import Json, owned_folder
 from upheaval.runtimes.simulated.world import START_NS, FreshTiming

@@ -6,7 +6,7 @@ Such executions do not repeat, so the run folder is the evidence of a seed. It i
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -139,9 +139,8 @@ class LiveSummary:
         }
 
 
-def run_live(campaign: LiveCampaign, seeds: Iterable[int], show: Callable[[LiveOutcome], None]) -> None:
-    """Run the schedules one after the other, so that clusters do not compete for the processor. `show` gets each
-    outcome.
+def run_live(campaign: LiveCampaign, seeds: Iterable[int]) -> Iterator[LiveOutcome]:
+    """Run the schedules one after the other, so that clusters do not compete for the processor.
 
     Raises `EnvironmentFault` when several clusters in a row do not start; a single one is an outcome.
     """
@@ -157,7 +156,7 @@ def run_live(campaign: LiveCampaign, seeds: Iterable[int], show: Callable[[LiveO
             outcome = _unstarted(campaign, seed, error, time.monotonic() - begin)
         else:
             unstarted = 0
-        show(outcome)
+        yield outcome
 
 
 def _unstarted(campaign: LiveCampaign, seed: int, error: EnvironmentFault, seconds: float) -> LiveOutcome:

@@ -73,7 +73,7 @@ class Shrinking:
                 if self.wanted in tried.fingerprints:
                     self.best, self.shown = span, tried
                     spans, changed, _ = span.complexity
-                    self.say(f"{len(self.log)} runs: {spans - 1} spans and {changed} choices fail alike")
+                    self.say(f"{self.log.runs} runs: {spans - 1} spans and {changed} choices fail alike")
                     return True
         return False
 
@@ -95,7 +95,7 @@ class Shrinking:
         for tape in tapes:
             if self.log.get(tape) is None and tape not in unknown:
                 unknown.append(tape)
-        left = self.budget.runs - len(self.log)
+        left = self.budget.runs - self.log.runs
         self.is_over = len(unknown) > left or time.monotonic() - self._begin > self.budget.seconds
         if self.is_over:
             return

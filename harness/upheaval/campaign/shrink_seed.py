@@ -64,7 +64,7 @@ def shrink_seed(
         searched.best,
         wanted,
         searched.shown,
-        len(log),
+        log.runs,
         searched.is_over,
         log.others(wanted),
     )
@@ -84,6 +84,6 @@ def _shorter(root: Span, shown: Try) -> Iterator[Fields]:
     """Shorten the load: to soon after the moment of the broken promise, if that ended the run; else by halves."""
     for choice in root.choices:
         if choice.label == "seconds" and isinstance(choice.value, int):
-            broken = ceil(shown.virtual_ms / 1000) + SECONDS_AFTER
+            broken = ceil(shown.run_ms / 1000) + SECONDS_AFTER
             for seconds in (broken, *choice.alternatives.simpler(choice.value)):
                 yield edited(root, values={(0, choice.label): seconds})

@@ -19,16 +19,28 @@ TEXT_TRIES_FILE: Final = "scenario-tries.jsonl"
 
 @dataclass(frozen=True, slots=True)
 class Try:
-    """The result of running a tape: the fingerprints of all findings that are not valid, and how far the run came."""
+    """The result of running a tape: the fingerprints of all findings that are not valid, and how far the run came.
+
+    A live tape may take several runs. It has the wanted fingerprint if enough of them are alike.
+    """
 
     fingerprints: tuple[Fingerprint, ...]
-    virtual_ms: int = 0
+    run_ms: int = 0
+    """How long the run took: in virtual time, if it is simulated."""
     operations: int = 0
+    runs: int = 1
+    alike: int = 0
+    """How many of several runs fail alike."""
 
     def to_fields(self) -> dict[str, Json]:
         """The JSON fields."""
         fingerprints: list[Json] = [fingerprint.to_fields() for fingerprint in self.fingerprints]
-        return {"fingerprints": fingerprints, "virtual_ms": self.virtual_ms, "operations": self.operations}
+        fields: dict[str, Json] = {
+            "fingerprints": fingerprints,
+            "run_ms": self.run_ms,
+            "operations": self.operations,
+        }
+        return fields if self.runs == 1 else {**fields, "runs": self.runs, "alike": self.alike}
 
 
 def search_fields(seed: int, planted: str | None, wanted: Fingerprint, tape: Span) -> dict[str, Json]:
@@ -43,24 +55,30 @@ def search_fields(seed: int, planted: str | None, wanted: Fingerprint, tape: Spa
 
 
 class TryLog:
-    """The tries of one search. Raises `UsageError` for a file of another search, or with a malformed line."""
+    """The tries of one search. Raises `UsageError` for a file with a malformed line, and for one of another search
+    unless this one replaces it.
+    """
 
-    def __init__(self, file: Path, search: Mapping[str, Json]) -> None:
+    def __init__(self, file: Path, search: Mapping[str, Json], *, replaces: bool = False) -> None:
         self._file = file
         self._tries: dict[str, Try] = {}
         self._tapes: dict[str, Fields] = {}
         # The tape of an incomplete last line is tried again.
         lines = list(jsonfields.read_lines(file, torn_end_allowed=True)) if file.is_file() else []
         if lines and lines[0][1] != search:
-            raise UsageError(f"{file} is of another search: give another --out")
+            if not replaces:
+                raise UsageError(f"{file} is of another search: give another --out")
+            lines = []
         for number, fields in lines[1:]:
             self._read(fields, number)
         file.parent.mkdir(parents=True, exist_ok=True)
         whole = [dict(search), *(fields for _, fields in lines[1:])]
         write_atomically(file, "".join(jsonfields.to_json(fields, indent=None) + "\n" for fields in whole))
 
-    def __len__(self) -> int:
-        return len(self._tries)
+    @property
+    def runs(self) -> int:
+        """The number of runs of all tries."""
+        return sum(tried.runs for tried in self._tries.values())
 
     def get(self, tape: Fields) -> Try | None:
         """The known result of a tape."""

@@ -4,11 +4,14 @@ import contextlib
 import json
 import random
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from upheaval.cli.answers import answer
 from upheaval.cli.cluster_commands import (
     AppendOptions,
+    CallOptions,
     CompareAndSetOptions,
     EchoOptions,
     ReadOptions,
@@ -24,12 +27,15 @@ from upheaval.records import (
     Outcome,
     RunFolder,
     SessionEnd,
+    answer_text,
+    call_digest,
     decode_result,
     encode_operation,
 )
 from upheaval.runtimes.opening import open_cluster
 from upheaval.security import CLIENT, files_of
 from upheaval.system import WaitingClients
+from upheaval.testing.calls import NAME
 from upheaval.workload import session_end
 from upheaval_node.client.driver import NotSent, OutcomeUnknown
 from upheaval_node.client.driving import ClientOptions
@@ -44,17 +50,19 @@ _ID_BITS: Final = 60
 
 def read(options: ReadOptions) -> int:
     """The value of a register."""
-    return _carry_out(options.client, Function.READ, options.key, None)
+    return _carry_out(options.client, _operation(Function.READ, options.key, None))
 
 
 def write(options: WriteOptions) -> int:
     """A new value of a register."""
-    return _carry_out(options.client, Function.WRITE, options.key, _value(options.value))
+    return _carry_out(options.client, _operation(Function.WRITE, options.key, _value(options.value)))
 
 
 def compare_and_set(options: CompareAndSetOptions) -> int:
     """A new value of a register that has the expected one."""
-    return _carry_out(options.client, Function.CAS, options.key, [_value(options.expected), _value(options.new)])
+    return _carry_out(
+        options.client, _operation(Function.CAS, options.key, [_value(options.expected), _value(options.new)])
+    )
 
 
 def append(options: AppendOptions) -> int:
@@ -62,20 +70,68 @@ def append(options: AppendOptions) -> int:
     if options.read:
         if options.value is not None:
             raise UsageError("append --read takes a key and no value")
-        return _carry_out(options.client, Function.LIST, options.key, None)
+        return _carry_out(options.client, _operation(Function.LIST, options.key, None))
     if options.value is None:
         raise UsageError("append takes a key and a value, or --read and a key")
-    return _carry_out(options.client, Function.APPEND, options.key, _value(options.value))
+    return _carry_out(options.client, _operation(Function.APPEND, options.key, _value(options.value)))
 
 
 def echo(options: EchoOptions) -> int:
     """A text and back."""
-    return _carry_out(options.client, Function.ECHO, "", options.value)
+    return _carry_out(options.client, _operation(Function.ECHO, "", options.value))
 
 
-def _carry_out(options: RequestOptions, function: Function, key: str, value: Json) -> int:
-    """Do one operation and print its result. Raises `UsageError` when the cluster does not run."""
+def call(options: CallOptions) -> int:
+    """A text to a custom service, and its next message."""
+    content = options.payload.encode()
+    request = _Request(_new_id(), Function.CALL, NAME, call_digest(content), content, _takes_any, _read_call)
+    return _carry_out(options.client, request)
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """One operation, as the history has it, and its messages."""
+
+    id: int
+    function: Function
+    key: str
+    value: Json
+    payload: bytes
+    accepts: Callable[[Buffer], bool]
+    read: Callable[[Buffer], tuple[int | None, Json, str]]
+    """The position, the result and the refusal in an answer."""
+
+
+def _operation(function: Function, key: str, value: Json) -> _Request:
+    """A request to a shipped service."""
+    number = _new_id()
+
+    def read_answer(response: Buffer) -> tuple[int | None, Json, str]:
+        _, position, result, error = decode_result(response)
+        return position, result, error
+
+    payload = encode_operation(number, function, key, value)
+    return _Request(number, function, key, value, payload, lambda got: is_response_to(number, got), read_answer)
+
+
+def _new_id() -> int:
+    return _FIRST_ID + random.SystemRandom().getrandbits(_ID_BITS)
+
+
+def _takes_any(_: Buffer) -> bool:
+    return True
+
+
+def _read_call(response: Buffer) -> tuple[int | None, Json, str]:
+    return None, answer_text(bytes(response)), ""
+
+
+def _carry_out(options: RequestOptions, request: _Request) -> int:
+    """Do one operation and print its result. Raises `UsageError` when the cluster does not run, or its service does not
+    know the operation.
+    """
     with open_cluster(options.dir) as cluster:
+        _require_known(request.function, cluster.config.service, f"upheaval client --dir {options.dir}")
         if not cluster.is_running():
             raise UsageError(
                 f"the cluster in {options.dir} is not running: start it with `upheaval up --dir {options.dir}`"
@@ -86,9 +142,17 @@ def _carry_out(options: RequestOptions, function: Function, key: str, value: Jso
             "credentials_file": options.credentials or "",
         }
         with contextlib.closing(cluster.system.waiting_clients(cluster.way_in(), given)) as clients:
-            result = _run(cluster.run, clients, function, key, value, options.timeout)
-    answer(_shown(function, result), {"result": result}, as_json=options.json)
+            result = _run(cluster.run, clients, request, options.timeout)
+    answer(_shown(request.function, result), {"result": result}, as_json=options.json)
     return 0
+
+
+def _require_known(function: Function, service: str, command: str) -> None:
+    """An operation of a shipped service could break a custom one. Raises `UsageError`."""
+    if ":" in service and function is not Function.CALL:
+        raise UsageError(f"the cluster runs {service}: send it a text with `{command} call TEXT`")
+    if ":" not in service and function is Function.CALL:
+        raise UsageError(f"the cluster runs {service}, which is shipped: use register, append or echo instead of call")
 
 
 def _value(text: str) -> Json:
@@ -100,10 +164,8 @@ def _value(text: str) -> Json:
     return number if str(number) == text else text
 
 
-def _run(run: RunFolder, clients: WaitingClients, function: Function, key: str, value: Json, timeout_s: float) -> Json:
+def _run(run: RunFolder, clients: WaitingClients, request: _Request, timeout_s: float) -> Json:
     """Do the operation, trying again only while nothing was sent."""
-    operation_id = _FIRST_ID + random.SystemRandom().getrandbits(_ID_BITS)
-    payload = encode_operation(operation_id, function, key, value)
     invoke_ns = time.monotonic_ns()
     deadline = time.monotonic() + timeout_s
     outcome = Outcome.FAIL
@@ -114,9 +176,9 @@ def _run(run: RunFolder, clients: WaitingClients, function: Function, key: str, 
     end: SessionEnd | None = None
     error = ""
     try:
-        response, complete_ns, end = _request(clients, operation_id, payload, deadline)
+        response, complete_ns, end = _request(clients, request, deadline)
         session = None if end is None else end.session
-        _, position, result, error = decode_result(response)
+        position, result, error = request.read(response)
         outcome = Outcome.OK
     except BaseException as raised:
         if not isinstance(raised, NotSent):
@@ -124,11 +186,11 @@ def _run(run: RunFolder, clients: WaitingClients, function: Function, key: str, 
         raise
     finally:
         operation = Operation(
-            operation_id,
-            operation_id,
-            function,
-            key,
-            value,
+            request.id,
+            request.id,
+            request.function,
+            request.key,
+            request.value,
             invoke_ns,
             complete_ns,
             outcome,
@@ -142,9 +204,7 @@ def _run(run: RunFolder, clients: WaitingClients, function: Function, key: str, 
     return result
 
 
-def _request(
-    clients: WaitingClients, operation_id: int, payload: bytes, deadline: float
-) -> tuple[Buffer, int, SessionEnd | None]:
+def _request(clients: WaitingClients, request: _Request, deadline: float) -> tuple[Buffer, int, SessionEnd | None]:
     """Send once; the answer, when it came, and the end of the session that took it.
 
     Raises `NotSent`, or `UnknownOutcome` once it was sent.
@@ -156,7 +216,7 @@ def _request(
         try:
             with contextlib.closing(clients.new_client(left)) as client:
                 client.reconnect()
-                response = client.request(payload, lambda received: is_response_to(operation_id, received))
+                response = client.request(request.payload, request.accepts)
                 complete_ns = time.monotonic_ns()
                 return response, complete_ns, session_end(client.session, complete_ns)
         except OutcomeUnknown as error:

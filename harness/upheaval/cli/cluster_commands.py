@@ -148,6 +148,12 @@ class EchoOptions:
 
 
 @dataclass(frozen=True)
+class CallOptions:
+    client: RequestOptions
+    payload: str = option(metavar="text", help="the request, in UTF-8")
+
+
+@dataclass(frozen=True)
 class LoadOptions:
     users: int = option("--users", default=10, help="how many (default 10)")
     duration: float | None = option(
@@ -192,6 +198,7 @@ def add_commands(commands: Commands) -> None:
     register.add("cas", "set a key if it has the expected value", CompareAndSetOptions, "client:compare_and_set")
     services.add("append", "append to a list, or read it with --read", AppendOptions, "client:append")
     services.add("echo", "get a text back", EchoOptions, "client:echo")
+    services.add("call", "send a text to a custom service, and print its answer", CallOptions, "client:call")
     commands.add(
         "load", "run locust users against a cluster, and judge the run", LoadOptions, "load:load", prints_verdict=True
     )

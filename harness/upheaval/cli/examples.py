@@ -13,6 +13,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "client register cas": ("client --dir shop register cas k 5 6",),
     "client append": ("client --dir shop append k 1", "client --dir shop append --read k"),
     "client echo": ("client --dir shop echo hello",),
+    "client call": ("client --dir shop call HELLO",),
     "load": ("load --users 50 --duration 30s", "load --dir shop --web"),
     "down": ("down --dir shop",),
     "demo": ("demo", "demo --runtime docker --members 5"),

@@ -201,7 +201,7 @@ class ShrinkOptions:
         type=recorded_run,
         metavar="RUN",
         fallback=newest_recorded_run,
-        help="the folder of a failed seed of a campaign (default: the newest run in ./runs)",
+        help="the folder of a failed run or seed (default: the newest run in ./runs)",
     )
     runs: int | None = option("--runs", type=above_zero, metavar="N", help="at most so many runs (default 300)")
     seconds: float | None = option("--seconds", type=seconds, metavar="S", help="at most so long (default: no limit)")
@@ -310,7 +310,7 @@ def add_commands(commands: Commands) -> None:
     )
     commands.add(
         "shrink",
-        "make a failed seed simpler as long as it fails alike: its cluster, load, faults and settings",
+        "make a failed run or seed simpler as long as it fails alike: its cluster, load, faults and settings",
         ShrinkOptions,
         "shrink:shrink",
     )

@@ -12,12 +12,14 @@ from typing import Final
 from upheaval.campaign.campaign import SUMMARY_FILE
 from upheaval.campaign.findability import SEEDS_FILE
 from upheaval.campaign.live import LiveCampaign, LiveOutcome, LiveSummary, run_live
+from upheaval.campaign.shrink import Budget
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.fault_commands import CampaignOptions
 from upheaval.cli.fault_rows import fault_rows
 from upheaval.cli.new_folder import run_folder, runs_folder
 from upheaval.cli.progress import CAMPAIGN_LINES_S, ProgressLine, bar
 from upheaval.cli.screen import screen_of
+from upheaval.cli.shrink import SUFFIX, report, shrink_recorded
 from upheaval.cli.verdict_text import evidence_block, failed_seed
 from upheaval.errors import UsageError
 from upheaval.load.own import load_maker, own_code
@@ -35,8 +37,8 @@ def live_campaign(options: CampaignOptions, runtime: str, seeds: range) -> int:
     """Run the schedules of the seeds; the exit status is that of the worst verdict."""
     if options.workers != 1:
         raise UsageError(f"clusters on the {runtime} runtime run one after the other: leave out --workers")
-    if options.shrink or options.dir is not None:
-        raise UsageError("--shrink and --dir are for simulated seeds: edit run.scenario in a run folder, or use --out")
+    if options.dir is not None:
+        raise UsageError("--dir is for simulated seeds: use --out")
     planted = None if options.planted is None else bug_named(options.planted).name
     own = own_code(options.service, options.user, options.model, options.schema)
     system = options.system or CLUSTER_OF_THREE.system
@@ -50,12 +52,16 @@ def live_campaign(options: CampaignOptions, runtime: str, seeds: range) -> int:
         cluster_file.require_room(options.out or runs_folder())
         folder.mkdir(parents=True, exist_ok=True)
         summary = LiveSummary()
+        failed: LiveOutcome | None = None
         try:
-            _run(campaign, seeds, summary)
+            failed = _run(campaign, seeds, summary, ends_at_failure=options.shrink)
         finally:
             # Also of a campaign that is interrupted.
             write_atomically(folder / SUMMARY_FILE, json.dumps(summary.to_fields(), indent=2) + "\n")
             print(json.dumps(summary.to_fields(), indent=2) if options.json else as_text(summary), flush=True)
+        if failed is not None:
+            run = Path(failed.folder)
+            report(shrink_recorded(run, run.with_name(f"{run.name}{SUFFIX}"), Budget()))
     return summary.verdict.exit_status
 
 
@@ -71,22 +77,25 @@ def labelled_seeds(folder: Path, named: Sequence[tuple[str, str]]) -> Iterator[N
             write_labels(run, labels)
 
 
-def _run(campaign: LiveCampaign, seeds: range, summary: LiveSummary) -> None:
+def _run(campaign: LiveCampaign, seeds: range, summary: LiveSummary, *, ends_at_failure: bool) -> LiveOutcome | None:
+    """Returns the failed seed at which it ended."""
     line = ProgressLine(lines_every_s=CAMPAIGN_LINES_S)
-
-    def show(outcome: LiveOutcome) -> None:
-        summary.add(outcome)
-        with (campaign.folder / SEEDS_FILE).open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps(campaign.line(outcome), separators=(",", ":")) + "\n")
-        if outcome.verdict is not Verdict.VALID:
-            line.end()
-            print(_failure(outcome), file=sys.stderr, flush=True)
-        line.show(f"[{bar(summary.seeds / len(seeds))}] {summary.seeds} of {len(seeds)} seeds, {_verdicts(summary)}")
-
     try:
-        run_live(campaign, seeds, show)
+        for outcome in run_live(campaign, seeds):
+            summary.add(outcome)
+            with (campaign.folder / SEEDS_FILE).open("a", encoding="utf-8") as stream:
+                stream.write(json.dumps(campaign.line(outcome), separators=(",", ":")) + "\n")
+            if outcome.verdict is not Verdict.VALID:
+                line.end()
+                print(_failure(outcome), file=sys.stderr, flush=True)
+            line.show(
+                f"[{bar(summary.seeds / len(seeds))}] {summary.seeds} of {len(seeds)} seeds, {_verdicts(summary)}"
+            )
+            if ends_at_failure and outcome.verdict is Verdict.INVALID:
+                return outcome
     finally:
         line.end()
+    return None
 
 
 def _failure(outcome: LiveOutcome) -> str:

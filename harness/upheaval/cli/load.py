@@ -25,7 +25,7 @@ from upheaval.load.on_cluster import LOG_FILE, LoadPlan, sessions_max, settings_
 from upheaval.load.own import check_user, require_locust
 from upheaval.load.settings import LoadSettings, Progress, Statistics
 from upheaval.load.users_process import run_users
-from upheaval.records import Outcome, RunFolder
+from upheaval.records import Outcome, RunFolder, service_folder
 from upheaval.records.labels import labelled
 from upheaval.runtime_names import LIVE_RUNTIMES, PROCESS
 from upheaval.runtimes import cluster_file
@@ -125,14 +125,15 @@ def _page(options: LoadOptions) -> Iterator[socket.socket | None]:
 def _fresh(folder: Path, options: LoadOptions) -> AnyCluster:
     limit = max(SESSIONS_A_USER * options.users + SPARE_SESSIONS, sessions_max(CLUSTER_OF_THREE))
     service = options.service or CLUSTER_OF_THREE.service
+    system = options.system or CLUSTER_OF_THREE.system
     spec = ClusterSpec(
         members=CLUSTER_OF_THREE.members if options.members is None else options.members,
         service=service,
-        source=str(Path.cwd()) if ":" in service else "",
+        source=str(service_folder(service, Path.cwd(), system, options.model or "")) if ":" in service else "",
         model=options.model or "",
         schema=options.schema or "",
         max_sessions=limit,
-        system=options.system or CLUSTER_OF_THREE.system,
+        system=system,
     )
     return create_cluster(options.runtime or PROCESS, folder, spec)
 

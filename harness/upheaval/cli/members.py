@@ -14,6 +14,7 @@ from upheaval.cli.parsing import ClusterOptions
 from upheaval.cli.settings import Settings, read_settings
 from upheaval.errors import UsageError
 from upheaval.operations.end import end_cluster
+from upheaval.records import service_folder
 from upheaval.runtime_names import LIVE_RUNTIMES, PROCESS
 from upheaval.runtimes import cluster_file
 from upheaval.runtimes.live import AnyCluster
@@ -57,8 +58,9 @@ def up(options: UpOptions) -> int:
         given["protocol_trace"] = PROTOCOL_TRACE_LIMIT
     if not is_there:
         given |= _security(options)
-        if ":" in (options.service or ""):
-            given["source"] = str(Path.cwd())
+        if options.service is not None and ":" in options.service:
+            system = given.get("system", CLUSTER_OF_THREE.system)
+            given["source"] = str(service_folder(options.service, Path.cwd(), system, options.model or ""))
     with (
         open_cluster(options.dir)
         if is_there

@@ -13,22 +13,18 @@ from upheaval.campaign.scenario_text import scenario_texts
 from upheaval.campaign.seed import SeedOrigin, keep_seed, seed_of_run, try_origin
 from upheaval.campaign.shrink import RUNS_MAX, Budget
 from upheaval.campaign.shrink_seed import Smallest, shrink_seed, try_of
-from upheaval.campaign.shrink_text import (
-    FRESH_SEEDS,
-    SmallestText,
-    TextOrigin,
-    shrink_text,
-    state_seed,
-    try_text,
-)
+from upheaval.campaign.shrink_text import SmallestText, shrink_text, state_seed
 from upheaval.campaign.tape import Fields
+from upheaval.campaign.text_tries import TextOrigin, fingerprints_of, try_live_text, try_text
 from upheaval.campaign.tries import TEXT_TRIES_FILE, TRIES_FILE, Try
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
 from upheaval.cli.fault_commands import ShrinkOptions
 from upheaval.cli.output import note
 from upheaval.errors import UnknownOutcome, UsageError
+from upheaval.execution.known_bugs import rate_interval
 from upheaval.execution.run import read_origin
-from upheaval.records import Json, owned_folder, write_atomically
+from upheaval.records import Json, RunFolder, owned_folder, write_atomically
 from upheaval.runtime_names import SIMULATED
 from upheaval.runtimes import cluster_file
 from upheaval_chaos.exit_status import CommandStatus
@@ -59,10 +55,13 @@ class Left:
             "run",
             str(self.folder / SCENARIO_FILE),
             "--runtime",
-            SIMULATED,
+            origin.runtime,
             "--seed",
             str(origin.seed),
         ]
+        words += [] if origin.system is None else ["--system", origin.system]
+        words += ["--launcher", origin.launcher] if origin.launcher else []
+        words += ["--jvm", origin.jvm] if origin.jvm else []
         words += [] if origin.planted is None else ["--planted", origin.planted]
         if own is not None:
             options = {"--service": own.service, "--user": own.user, "--model": own.model, "--schema": own.schema}
@@ -79,7 +78,7 @@ def shrink(options: ShrinkOptions) -> int:
     budget = Budget(options.runs or RUNS_MAX, options.seconds or float("inf"))
     origin = seed_of_run(run)
     if origin is None:
-        left = _shrink_scenario(run, out, budget, options.jobs)
+        left = shrink_recorded(run, out, budget, options.jobs)
     else:
         with owned_folder("campaign") as scratch:
             failed = try_of(try_origin(origin, scratch, None))
@@ -94,19 +93,48 @@ def _failing(tried: Try, run: Path) -> Try:
     return tried
 
 
-def _shrink_scenario(run: Path, out: Path, budget: Budget, jobs: int) -> Left:
-    """Of a run of `upheaval run` on the simulated runtime: its text alone."""
+def shrink_recorded(run: Path, out: Path, budget: Budget, jobs: int = 1) -> Left:
+    """Of a run of `upheaval run`, or of a schedule of a live campaign: its text alone."""
     scenario, recorded = read_origin(run)
-    if recorded.runtime != SIMULATED:
-        raise UsageError(f"{run} ran on the {recorded.runtime} runtime: shrink runs simulated runs again")
-    _make_room(out)
     origin = TextOrigin(recorded.scenario, recorded.seed, recorded.planted, recorded.own)
+    if recorded.runtime != SIMULATED:
+        return _shrink_live(_live_origin(run, origin, recorded.runtime), scenario.text, run, out, budget, jobs)
+    _make_room(out)
     with owned_folder("campaign") as scratch:
         failed = _failing(try_text(origin, scenario.text, scratch), run)
-    wanted = failed.fingerprints[0]
-    text = shrink_text(origin, scenario.text, wanted, failed, out / TEXT_TRIES_FILE, budget, jobs, note)
-    write_atomically(out / SCENARIO_FILE, marked(text))
-    return Left(out, wanted, text.others, text=text)
+    return _shrink_text(origin, scenario.text, failed.fingerprints[0], failed, out, budget, jobs)
+
+
+def _live_origin(run: Path, origin: TextOrigin, runtime: str) -> TextOrigin:
+    launcher, jvm, source = cluster_file.start_of(run)
+    system = RunFolder(run).read_manifest().system
+    return replace(origin, runtime=runtime, system=system, launcher=launcher, jvm=jvm, source=source)
+
+
+def _shrink_live(origin: TextOrigin, text: str, run: Path, out: Path, budget: Budget, jobs: int) -> Left:
+    """Shrink the text of a run of live members. Its worst broken promise has to break again, often."""
+    if jobs != 1:
+        raise UsageError(f"clusters on the {origin.runtime} runtime run one after the other: leave out --jobs")
+    broken = [one for one in fingerprints_of(verify_run(run)) if one.is_broken]
+    if not broken:
+        raise UnknownOutcome(f"{run} breaks no promise: shrink a run that is invalid")
+    _make_room(out)
+    note(f"fails by {broken[0]}; running it again on the {origin.runtime} runtime")
+    with owned_folder("campaign") as scratch:
+        failed = try_live_text(origin, broken[0], text, scratch)
+    if broken[0] not in failed.fingerprints:
+        raise UnknownOutcome(
+            f"{failed.alike} of {failed.runs} more runs of {run} fail alike: too rarely to compare simpler ones with it"
+        )
+    return _shrink_text(origin, text, broken[0], failed, out, budget, jobs)
+
+
+def _shrink_text(
+    origin: TextOrigin, text: str, wanted: Fingerprint, failed: Try, out: Path, budget: Budget, jobs: int
+) -> Left:
+    smallest = shrink_text(origin, text, wanted, failed, out / TEXT_TRIES_FILE, budget, jobs, note)
+    write_atomically(out / SCENARIO_FILE, marked(smallest))
+    return Left(out, wanted, smallest.others, text=smallest)
 
 
 def _make_room(out: Path) -> None:
@@ -140,11 +168,8 @@ def _state(smallest: Smallest, out: Path, budget: Budget, jobs: int) -> Smallest
         return None
     made, text, shown = stated
     rest = replace(budget, runs=0 if smallest.is_over else max(budget.runs - smallest.runs, 0))
-    tries = out / TEXT_TRIES_FILE
-    left = shrink_text(made, text, wanted, shown, tries, rest, jobs, note)
-    if smallest.is_over:
-        # The next start goes on with the plan, and may come to another text.
-        tries.unlink()
+    # An earlier start that its budget ended may have come to another text.
+    left = shrink_text(made, text, wanted, shown, out / TEXT_TRIES_FILE, rest, jobs, note, replaces=True)
     write_atomically(out / SCENARIO_FILE, marked(left))
     return left
 
@@ -169,8 +194,9 @@ def fields_of(left: Left) -> dict[str, Json]:
             "runs": text.runs,
             "is_over": text.is_over,
             **text.shown.to_fields(),
-            "fresh_seeds": FRESH_SEEDS,
+            "fresh_runs": text.fresh_runs,
             "fresh_failures": text.fresh,
+            "interval": [round(share, 4) for share in rate_interval(text.fresh, text.fresh_runs)],
         }
     fields["others"] = [
         {"fingerprint": fingerprint.to_fields(), "tape": dict(tape)} for fingerprint, tape in left.others.items()
@@ -187,7 +213,7 @@ def as_text(left: Left) -> str:
         text = left.text
         lines += [
             f"as a scenario, after {text.runs} runs: {text.shown.operations} operations acknowledged in "
-            f"{text.shown.virtual_ms / 1000:g} virtual seconds; {text.fresh} of {FRESH_SEEDS} other seeds fail alike",
+            f"{text.shown.run_ms / 1000:g} {'seconds' if text.origin.is_live else 'virtual seconds'}; {_rate(text)}",
             *(f"  {line}" for line in marked(text).splitlines()),
             f"again: {left.command}",
         ]
@@ -197,12 +223,18 @@ def as_text(left: Left) -> str:
     return "\n".join([*lines, str(left.folder)])
 
 
+def _rate(text: SmallestText) -> str:
+    low, high = rate_interval(text.fresh, text.fresh_runs)
+    runs = "more runs" if text.origin.is_live else "other seeds"
+    return f"{text.fresh} of {text.fresh_runs} {runs} fail alike (95 %: {low:.0%} to {high:.0%})"
+
+
 def _plan_lines(plan: Smallest) -> list[str]:
     swarm, shown = plan.origin.swarm(), plan.shown
     faults = ", ".join(swarm.shown_faults) or "no faults"
     lines = [
         f"smallest of {plan.runs} runs: {swarm.members} members, {swarm.seconds} s of load, {faults}; "
-        f"{shown.operations} operations acknowledged in {shown.virtual_ms / 1000:g} virtual seconds"
+        f"{shown.operations} operations acknowledged in {shown.run_ms / 1000:g} virtual seconds"
     ]
     return [*lines, "the budget ended the search: the same command with more --runs goes on"] if plan.is_over else lines
 

@@ -17,7 +17,7 @@ from upheaval.campaign.likelihood import (
     play_again,
 )
 from upheaval.campaign.seed import seed_of_run
-from upheaval.campaign.shrink_text import TextOrigin
+from upheaval.campaign.text_tries import TextOrigin
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.fault_commands import WhenOptions
@@ -44,7 +44,7 @@ def when(options: WhenOptions) -> int:
     wanted = next((fingerprint for fingerprint in replay.fingerprints if fingerprint.is_broken), None)
     if wanted is None:
         raise UnknownOutcome(f"{options.run} breaks no promise when it is run again: name a run that is invalid")
-    broken_ns = _broken_ns(options.run, wanted) or START_NS + replay.virtual_ms * MS
+    broken_ns = _broken_ns(options.run, wanted) or START_NS + replay.run_ms * MS
     since_ns = moments(broken_ns, options.points or POINTS)
     timings = options.timings or TIMINGS
     line = ProgressLine(lines_every_s=CAMPAIGN_LINES_S)

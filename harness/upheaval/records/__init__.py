@@ -61,7 +61,11 @@ from upheaval.records.made_by_test import (
     write_made_by_test as write_made_by_test,
 )
 from upheaval.records.origin import Origin as Origin, read_origin as read_origin, write_origin as write_origin
-from upheaval.records.own_source import code_digest as code_digest, source_digest as source_digest
+from upheaval.records.own_source import (
+    code_digest as code_digest,
+    service_folder as service_folder,
+    source_digest as source_digest,
+)
 from upheaval.records.owned_folder import abandoned_folders as abandoned_folders, owned_folder as owned_folder
 from upheaval.records.payloads import (
     AS_TEXT as AS_TEXT,

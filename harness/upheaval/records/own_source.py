@@ -7,11 +7,15 @@ same folder. Modules that are named only at run time are not found. For a servic
 import ast
 import hashlib
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 from upheaval.records.class_path import class_path_digest
 from upheaval.records.run_folder import OWN_SYSTEM
+
+_INSTALLED: Final = ("site-packages", "dist-packages")
 
 
 def code_digest(source: str, service: str, system: str) -> str:
@@ -30,6 +34,25 @@ def source_digest(source: str, service: str) -> str:
         name, content = os.fsencode(path.relative_to(folder)), path.read_bytes()
         whole.update(b"%d %d " % (len(name), len(content)) + name + content)
     return whole.hexdigest() if files else ""
+
+
+def service_folder(service: str, named: Path, system: str, model: str = "") -> Path:
+    """The folder with the code of a service, and of its model: `named`, or one of the Python path if that has no such
+    module.
+
+    Members find the module there, too, and a replay needs the code that they ran. What is installed is left out: it
+    would be copied into containers.
+    """
+    if system != OWN_SYSTEM or _has_module(named, service):
+        return named
+    folders = (Path(entry).absolute() for entry in sys.path if entry and Path(entry).name not in _INSTALLED)
+    needed = [name for name in (service, model) if name]
+    return next((folder for folder in folders if all(_has_module(folder, name) for name in needed)), named)
+
+
+def _has_module(folder: Path, name: str) -> bool:
+    """Whether the folder has the module of `module:Class`, or the module of that name."""
+    return bool(source_digest(str(folder), f"{name.partition(':')[0]}:"))
 
 
 def _files(folder: Path, module: str) -> set[Path]:

@@ -261,6 +261,10 @@ class MemberFolder:
             self._events = list(read_trace_events(self.trace))
         return iter(self._events)
 
+    def read_trace_now(self) -> Iterator[TraceEvent]:
+        """The same of the file as it is now, at rest or not."""
+        return read_trace_events(self.trace)
+
 
 class RunFolder:
     """A run folder by its path. Nothing is read or made in advance. `at_rest` applies to its members."""

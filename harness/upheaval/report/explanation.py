@@ -65,7 +65,7 @@ class Explanation:
     member_id: int | None
     operation: Operation | None = None
     position: int | None = None
-    """That of the operation or of the finding."""
+    """That of the finding, else of its operation."""
     entries: Mapping[int, str] = field(default_factory=dict)
     """What each member's log has at the position at the end of the run, by its id."""
     members: Sequence[Knowledge] = ()
@@ -111,7 +111,7 @@ def explain(run: RunFolder, finding: Finding) -> Explanation:
     good = [o.complete_ns for o in operations if o.outcome is Outcome.OK and o.complete_ns is not None]
     good_ns = max((ns for ns in good if moment_ns is not None and ns < moment_ns), default=start_ns)
     operation = next((o for o in operations if o.id == finding.operation), None)
-    position = finding.position if operation is None else operation.position
+    position = finding.position if operation is None or finding.position is not None else operation.position
     count = run.read_manifest().members
     explanation = Explanation(
         finding, start_ns, good_ns, moment_ns, member_id, operation, position, _logged(run, count, position)

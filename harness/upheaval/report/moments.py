@@ -62,7 +62,7 @@ class Moments:
         operation = _operation_of(finding, operations)
         if operation is not None:
             end_ns = operation.invoke_ns if operation.complete_ns is None else operation.complete_ns
-            return Moment(end_ns - start, finding.operation is not None)
+            return Moment(end_ns - start, operation.id == finding.operation)
         commits = (ns for ns, position in self._recorded.commits if position >= (finding.position or 0))
         committed_ns = None if finding.position is None else min(commits, default=None)
         return None if committed_ns is None else Moment(committed_ns - start, is_exact=False)
@@ -109,9 +109,15 @@ def _commits(events: Iterable[TraceEvent]) -> Iterator[tuple[int, int]]:
 
 
 def _operation_of(finding: Finding, operations: Sequence[Operation]) -> Operation | None:
-    if finding.operation is not None:
-        return next((operation for operation in operations if operation.id == finding.operation), None)
-    position = finding.position or 0
+    """The one that the finding names, unless an entry after it in the log broke the promise; else the first one that
+    was answered from the finding's position on.
+    """
+    named = next((operation for operation in operations if operation.id == finding.operation), None)
+    if named is not None and (named.position is None or named.position >= (finding.position or 0)):
+        return named
+    if finding.position is None:
+        return None
+    position = finding.position
     answered = [o for o in operations if o.position is not None and o.position >= position]
     return min(answered, key=lambda operation: operation.position or 0, default=None)
 

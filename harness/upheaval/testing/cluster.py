@@ -24,6 +24,7 @@ from upheaval.records import (
     Converge,
     RunFolder,
     read_schema,
+    service_folder,
 )
 from upheaval.runtime_names import DOCKER, PROCESS, RUNTIMES, SIMULATED
 from upheaval.runtimes import cluster_file
@@ -90,9 +91,9 @@ class Cluster:
     """A cluster whose members run one service. Use it in a `with` statement, or call `up` and `down`.
 
     `service` is a shipped service or `module:Class`. The class is looked up in the folder `source` (default: the
-    current one) before the Python path. Containers get a copy of that folder without the files that match `ignored`. A
-    custom `image` contains the service. `model` judges its answers (`upheaval.Model`), and `schema` is the file of the
-    SBE schema of its messages.
+    current one). If that has no such module, a folder on the Python path that has it takes its place. Containers get a
+    copy of the folder without the files that match `ignored`. A custom `image` contains the service. `model` judges its
+    answers (`upheaval.Model`), and `schema` is the file of the SBE schema of its messages.
 
     `system` is what the members are, `NAME` or `NAME:VERSION`. With members of Aeron, requests go through the program
     `client` (`CLASSPATH:Class` in `source`), the command `launcher` starts each member in that folder, and `jvm` are
@@ -143,7 +144,7 @@ class Cluster:
         self.service = service
         self.size = members
         self.seed = seed
-        source_path = None if image is not None and source is None else source_folder(service, source)
+        source_path = None if image is not None and source is None else source_folder(service, source, system, model)
         path = Path(folder) if folder is not None else Path("runs") / f"cluster-{uuid.uuid4().hex[:12]}"
         origin = None if restore_from is None else examine(Path(restore_from))
         spec = ClusterSpec(
@@ -445,11 +446,16 @@ class Cluster:
         return member_id
 
 
-def source_folder(service: str, source: str | os.PathLike[str] | None) -> Path | None:
-    """The folder of a service's code; None for a shipped service, which is installed."""
-    if source is None:
-        return Path.cwd() if ":" in service else None
-    path = Path(source).absolute()
-    if not path.is_dir():
-        raise UsageError(f"source {path} is not a folder: give the folder that holds the service's module")
-    return path
+def source_folder(
+    service: str, source: str | os.PathLike[str] | None, system: str = OWN_SYSTEM, model: str = ""
+) -> Path | None:
+    """The folder of a service's code and model; None for a shipped service, which is installed.
+
+    Raises `UsageError` if the named folder does not exist.
+    """
+    if source is None and ":" not in service:
+        return None
+    named = Path.cwd() if source is None else Path(source).absolute()
+    if not named.is_dir():
+        raise UsageError(f"source {named} is not a folder: give the folder that holds the service's module")
+    return service_folder(service, named, system, model)

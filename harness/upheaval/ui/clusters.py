@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from upheaval.errors import UsageError
 from upheaval.execution.links import open_links, require_link_images
+from upheaval.records import service_folder
 from upheaval.runtime_names import LIVE_RUNTIMES, PROCESS
 from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.opening import create_cluster
@@ -41,11 +42,12 @@ def plan_of(fields: Mapping[str, Any]) -> ClusterPlan:
     if not _NAME.fullmatch(name):
         raise UsageError(f"name: expected 1 to 64 letters, digits, dots, dashes and underscores, got {name!r}")
     service = text(fields, "service", CLUSTER_OF_THREE.service)
+    system = system_named(text(fields, "system", CLUSTER_OF_THREE.system)).text
     spec = ClusterSpec(
         members=whole(fields, "members", CLUSTER_OF_THREE.members),
         service=service,
-        source=str(Path.cwd()) if ":" in service else "",
-        system=system_named(text(fields, "system", CLUSTER_OF_THREE.system)).text,
+        source=str(service_folder(service, Path.cwd(), system)) if ":" in service else "",
+        system=system,
     )
     runtime = chosen(fields, "runtime", LIVE_RUNTIMES, PROCESS)
     return ClusterPlan(name, runtime, spec, truth(fields, "links", default=True))

@@ -41,6 +41,8 @@ class RunRow:
     """Why its folder cannot be read."""
     folder: str | None = None
     """Of a run of a lake: where its folder was when the lake got it."""
+    ingested: str = ""
+    """Of a run of a lake that does not say when it was made: when the lake got it."""
 
     def to_fields(self) -> dict[str, Any]:
         """As the endpoint has it."""

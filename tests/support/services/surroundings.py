@@ -43,6 +43,19 @@ class Weak(Accounts):
         return super().answer(session, asked, timestamp)
 
 
+class Seldom(Accounts):
+    """Counts objects that are not freed yet, and makes few others."""
+
+    def __init__(self):
+        super().__init__()
+        self.alive = weakref.WeakSet()
+
+    def answer(self, session, asked, timestamp):
+        self.alive.add(type("Node", (_Cycle,), {})())
+        self.now["alive"] = len(self.alive)
+        return super().answer(session, asked, timestamp)
+
+
 class Deep(Accounts):
     def answer(self, session, asked, timestamp):
         self.now["limit"] = sys.getrecursionlimit()

@@ -68,7 +68,7 @@ def verdict_of(capsys: pytest.CaptureFixture[str], path: Path, model: str) -> st
 
 
 @pytest.mark.parametrize("is_valid", [True, False])
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(4, 15))])
 @pytest.mark.parametrize(
     ("notation", "kind", "models"),
     [

@@ -24,6 +24,7 @@ NESTED = [
     "client register cas",
     "client append",
     "client echo",
+    "client call",
     "images list",
     "images build",
     "images check",

@@ -16,7 +16,7 @@ from upheaval.checkers.protocol.leader_claims import traced_claims
 from upheaval.checkers.protocol.leaders import one_leader_a_term
 from upheaval.checkers.protocol.protocol import check_protocol
 from upheaval.checkers.verdict import Finding, Result, Verdict
-from upheaval.records import Json, Manifest, RunFolder, TraceEvent
+from upheaval.records import Function, Json, Manifest, Operation, Outcome, RunFolder, TraceEvent
 from upheaval.report import FaultFigures, Moments, measure_run, scene_of
 from upheaval.report.elections import elections_of
 from upheaval.report.figures import DOWN, ELECTION, LEADER, member_spans
@@ -111,6 +111,27 @@ def test_a_position_without_an_answer_has_the_moment_of_its_commit(
     ]
     run = run_of(tmp_path, [START, *commits])
     finding = Finding(Promise.SNAPSHOT_IS_REPLAY, Verdict.INVALID, "differs", position=position)
+    assert Moments(run).of(finding) == moment
+
+
+@pytest.mark.parametrize(
+    ("position", "moment"),
+    [
+        (None, Moment(2 * S, is_exact=True)),
+        (96, Moment(2 * S, is_exact=True)),
+        (160, Moment(6 * S, is_exact=False)),
+        (320, Moment(8 * S, is_exact=False)),
+    ],
+)
+def test_an_entry_after_its_operation_has_its_own_moment(position: int | None, moment: Moment, tmp_path: Path) -> None:
+    """A timer that fires again names the operation that scheduled it, and breaks the promise where it fires."""
+    run = run_of(tmp_path, [START, message(9, "send", "CommitPosition", log_position=320)])
+    operations = [
+        Operation(number, 1, Function.SCHEDULE, "t", 300, begin * S, (begin + 1) * S, Outcome.OK, position=position_at)
+        for number, begin, position_at in ((7, 2, 96), (8, 6, 192))
+    ]
+    run.history_file.write_text("".join(operation.to_json() + "\n" for operation in operations))
+    finding = Finding(Promise.TIMERS_KEPT, Verdict.INVALID, "fired again", position=position, operation=7)
     assert Moments(run).of(finding) == moment
 
 

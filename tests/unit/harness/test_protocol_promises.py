@@ -1,6 +1,7 @@
 """What the traces of a whole run say of votes and commit positions, when some of it was lost or is still to come."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from upheaval.checkers.evidence.trace_facts import facts_of_members
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.protocol.protocol import check_protocol
 from upheaval.checkers.verdict import Finding, Verdict
-from upheaval.records import Json, Manifest, RunFolder
+from upheaval.records import Json, Manifest, MemberFolder, RunFolder, TraceEvent
 
 Line = dict[str, Json]
 
@@ -70,6 +71,29 @@ def test_what_was_heard_of_a_run_that_goes_on_may_be_told_later(sealed: bool, ve
     assert finding.verdict is verdict
     assert "not have as reported" in finding.detail
     assert ("not sealed" in finding.detail) is not sealed
+
+
+class Growing(MemberFolder):
+    """A running member: it sends a message after its trace was read."""
+
+    def read_trace(self) -> Iterator[TraceEvent]:
+        events = [*super().read_trace()]
+        with self.trace.open("a") as trace:
+            trace.write(json.dumps({"ts": 0, **HEARD, "event": "send"}) + "\n")
+        return iter(events)
+
+
+class RunThatGoesOn(RunFolder):
+    def member(self, member_id: int) -> MemberFolder:
+        folder = super().member(member_id)
+        return Growing(folder.path, 2) if member_id == 2 else folder
+
+
+def test_what_was_sent_while_traces_were_read_is_read_again(tmp_path: Path) -> None:
+    run = run_of(tmp_path, [HEARD], [], [], sealed=False)
+    assert found(RunThatGoesOn(run.path), Promise.COMMITS_KEPT).verdict is Verdict.VALID
+    again = run_of(tmp_path / "sealed", [HEARD], [], [])
+    assert found(RunThatGoesOn(again.path), Promise.COMMITS_KEPT).verdict is Verdict.INVALID
 
 
 def test_what_was_heard_may_be_among_the_lost_lines_of_its_sender(tmp_path: Path) -> None:

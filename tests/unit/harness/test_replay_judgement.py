@@ -23,7 +23,9 @@ def importable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("service", ["Accounts", "Ordered", "CountsTime"])
-@pytest.mark.parametrize("unit", [ClusterTimeUnit.MILLIS, ClusterTimeUnit.MICROS])
+@pytest.mark.parametrize(
+    "unit", [ClusterTimeUnit.MILLIS, pytest.param(ClusterTimeUnit.MICROS, marks=pytest.mark.nightly)]
+)
 def test_a_right_service_does_the_same_from_every_snapshot(service: str, unit: ClusterTimeUnit) -> None:
     judgement = judged(service, time_unit=unit)
     assert (judgement.difference, judgement.unsteady, judgement.answers, judgement.unasked) == ("", "", "", "")

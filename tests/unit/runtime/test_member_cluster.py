@@ -13,7 +13,9 @@ from upheaval_node.runtime.exit_status import ExitStatus
 pytestmark = pytest.mark.heavy
 
 
-@pytest.fixture(params=[TOGETHER, SPLIT], ids=["together", "split"])
+@pytest.fixture(
+    params=[pytest.param(TOGETHER, id="together"), pytest.param(SPLIT, id="split", marks=pytest.mark.nightly)]
+)
 def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Members]:
     cluster = Members(tmp_path, 3, request.param)
     cluster.start_all()
@@ -69,7 +71,9 @@ def test_all_members_end_in_order_and_come_back_with_what_they_knew(cluster: Mem
         assert client.read("key") == b"7"
 
 
-@pytest.mark.parametrize("component", SPLIT)
+@pytest.mark.parametrize(
+    "component", [pytest.param(each, marks=() if each == "consensus" else pytest.mark.nightly) for each in SPLIT]
+)
 def test_one_component_of_the_leader_dies_and_the_cluster_goes_on(tmp_path: Path, component: str) -> None:
     cluster = Members(tmp_path, 3, SPLIT)
     try:

@@ -17,7 +17,9 @@ from upheaval_node.runtime.shared_counters import attach_cnc
 pytestmark = pytest.mark.heavy
 
 
-@pytest.fixture(params=[TOGETHER, SPLIT], ids=["together", "split"])
+@pytest.fixture(
+    params=[pytest.param(TOGETHER, id="together", marks=pytest.mark.nightly), pytest.param(SPLIT, id="split")]
+)
 def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Members]:
     cluster = Members(tmp_path, 3, request.param)
     cluster.start_all()

@@ -95,10 +95,7 @@ class _Replays:
     def _compared(self, usual: dict[str, Any], again: dict[str, Any], changed_state: str) -> Explanation | None:
         if usual["samples"] != again["samples"]:
             return self._located(Explanation((Cause.EACH_REPLAY,)), usual, again, self._order)
-        conditions = self._of_conditions(usual)
-        if conditions:
-            return self._of_changes(conditions, usual)
-        explanation = self._from_snapshot(usual)
+        explanation = self._of_conditions(usual) or self._from_snapshot(usual)
         if explanation is not None:
             return explanation
         members = self._causes(_halves(OF_MEMBERS), usual)
@@ -111,14 +108,31 @@ class _Replays:
 
     # --- changed conditions ---
 
-    def _of_conditions(self, usual: dict[str, Any]) -> dict[Cause, dict[str, Any]]:
-        """The conditions with an effect. Every change moves objects, so if addresses have an effect, no other cause can
-        be shown.
+    def _of_conditions(self, usual: dict[str, Any]) -> Explanation | None:
+        """The conditions with an effect. Every change moves the moments at which the garbage collector runs, so if it
+        has an effect, the others are tried without it.
         """
+        order = self._order
+        without = self._changed((Cause.COLLECTOR,))
+        collected = self._tried(without)
+        if collected is None or collected["samples"] == usual["samples"]:
+            by_cause = self._other_conditions(usual)
+            return self._of_changes(by_cause, usual) if by_cause else None
+        self._order = without
+        by_cause = self._other_conditions(collected)
+        if not by_cause:
+            self._order = order
+            return self._of_changes({Cause.COLLECTOR: collected}, usual)
+        explanation = self._of_changes(by_cause, collected)
+        if Cause.ADDRESSES in by_cause:
+            return explanation
+        return replace(explanation, causes=tuple(cause for cause in Cause if cause in {*by_cause, Cause.COLLECTOR}))
+
+    def _other_conditions(self, usual: dict[str, Any]) -> dict[Cause, dict[str, Any]]:
+        """Every change moves objects, too, so if addresses have an effect, no other cause can be shown."""
         addresses = (Cause.ADDRESSES,)
-        by_cause = self._causes(
-            [addresses, *_halves([condition for condition in CONDITIONS if condition not in addresses])], usual
-        )
+        others = [condition for condition in CONDITIONS if condition not in (*addresses, Cause.COLLECTOR)]
+        by_cause = self._causes([addresses, *_halves(others)], usual)
         return {Cause.ADDRESSES: by_cause[Cause.ADDRESSES]} if Cause.ADDRESSES in by_cause else by_cause
 
     def _causes(self, groups: Iterable[_Group], usual: dict[str, Any]) -> dict[Cause, dict[str, Any]]:
@@ -127,7 +141,7 @@ class _Replays:
         left = list(groups)
         while left:
             with ThreadPoolExecutor(_AT_ONCE) as pool:
-                replays = list(pool.map(self._tried, [replace(self._order, changed=group) for group in left]))
+                replays = list(pool.map(self._tried, map(self._changed, left)))
             halves: list[_Group] = []
             for group, replayed in zip(left, replays, strict=True):
                 if replayed is not None and replayed["samples"] == usual["samples"]:
@@ -150,7 +164,10 @@ class _Replays:
 
     def _of_changes(self, by_cause: Mapping[Cause, dict[str, Any]], usual: dict[str, Any]) -> Explanation:
         causes = tuple(by_cause)
-        return self._located(Explanation(causes), usual, by_cause[causes[0]], replace(self._order, changed=causes[:1]))
+        return self._located(Explanation(causes), usual, by_cause[causes[0]], self._changed(causes[:1]))
+
+    def _changed(self, causes: _Group) -> Order:
+        return replace(self._order, changed=(*self._order.changed, *causes))
 
     # --- conditions of members ---
 
@@ -208,7 +225,9 @@ class _Replays:
     def _located(
         self, explanation: Explanation, usual: dict[str, Any], other: dict[str, Any], order: Order
     ) -> Explanation:
-        """Add the first entry after which `other`, the replay by `order`, differs. Adds nothing if the time is up."""
+        """Add the first entry after which `other`, the replay by `order`, differs, or where the last states differ if
+        they do not differ there again. Adds nothing if the time is up.
+        """
         both = [self._order, order]
         try:
             low, high = _interval(usual["samples"], other["samples"], other["first"] - 1)
@@ -216,16 +235,25 @@ class _Replays:
                 one, two = self._asked([replace(order, low=low, high=high) for order in both])
                 low, high = _interval(one["samples"], two["samples"], low)
             one, two = self._asked([replace(order, task=Task.SHOW, high=high) for order in both])
+            difference = self._difference(one, two)
+            if not difference and not order.compares_requests:
+                # When a garbage collector runs depends on what a replay does besides: no entry is the first one.
+                last = self._asked([replace(order, task=Task.SHOW) for order in both])
+                return replace(explanation, difference=self._difference(*last))
         except CannotReplay:
             return explanation
-        states = [decode_state(answer["state"]) for answer in (one, two)]
         return replace(
             explanation,
             position=one["position"],
             entry=one["entry"],
             results=(one["result"], two["result"]),
-            difference=state_difference(states[0], states[1], _NAMES, self._payloads) if states[0] != states[1] else "",
+            difference=difference,
         )
+
+    def _difference(self, one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+        """Where the states of two answers differ; empty if they do not."""
+        states = [decode_state(answer["state"]) for answer in (one, other)]
+        return state_difference(states[0], states[1], _NAMES, self._payloads) if states[0] != states[1] else ""
 
     def _asked(self, orders: Iterable[Order]) -> list[dict[str, Any]]:
         with ThreadPoolExecutor(_AT_ONCE) as pool:

@@ -61,7 +61,7 @@ _GUESSES: Final[Mapping[Condition, str]] = {
 }
 _EACH: Final = (
     "two replays under equal conditions differ: Random or UUID without a seed from the log, Set.of or Map.of, "
-    "a thread, a file or the network?"
+    "java.util.Date or Calendar, a thread, a file or the network?"
 )
 
 

@@ -41,6 +41,8 @@ _HOLES_LENGTH: Final = 512
 """Bytes. Longer objects are not allocated on Python's own heap."""
 _HOLES: Final = 2_000
 """The number of objects of each length."""
+_OBJECTS: Final = 50
+"""The new objects after which the garbage collector runs. With Python's own number it may never run in a short log."""
 _OTHER_HOST: Final = "replay.invalid"
 _OTHER_NODE: Final = 0x02_00_00_00_00_01
 _MORE_PROCESSORS: Final = 3
@@ -102,9 +104,16 @@ def enter(changed: Collection[Cause]) -> list[bytes]:
         _set_processors((os.cpu_count() or 1) + _MORE_PROCESSORS)
     if Cause.COLLECTOR in changed:
         gc.disable()
+    else:
+        gc.set_threshold(_OBJECTS, *gc.get_threshold()[1:])
     if Cause.RECURSION in changed:
         sys.setrecursionlimit(2 * sys.getrecursionlimit())
-    return _holes() if Cause.ADDRESSES in changed else []
+    holes = _holes() if Cause.ADDRESSES in changed else []
+    # What was done so far must not decide when collections come: objects from Python's free lists are not counted, and
+    # a collection empties them.
+    gc.collect()
+    gc.freeze()
+    return holes
 
 
 def unsettle() -> list[bytes]:

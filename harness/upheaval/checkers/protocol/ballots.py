@@ -85,6 +85,12 @@ class BallotRules:
         """The latest vote of a member, which is also the one with its highest term."""
         return self._voters[member_id].ballot
 
+    def note_sent(self, event: MemberEvent) -> None:
+        """Note a vote that a member sent, out of order: it judges nothing, and only `at_end` uses it."""
+        if event.fields.get("message") == "Vote" and event.fields.get("vote") is True:
+            term, candidate = event.integer("candidate_term_id"), event.integer("candidate_member_id")
+            self._given.add((event.member_id, term, candidate))
+
     def at_end(self) -> Iterator[tuple[int, Broken]]:
         """After the last event of all members: yield the votes that a member counted and no member gave."""
         for (voter_id, term, candidate_id), event in self._counted.items():

@@ -94,6 +94,18 @@ class CommitRules:
             case TraceKind.PROCESS_START if event.fields.get("component") in OF_MODULE:
                 self._members[event.member_id] = _Member()
 
+    def note_sent(self, event: MemberEvent) -> None:
+        """Note a position that a member sent, out of order: it judges nothing, and only `at_end` uses it."""
+        match event.fields.get("message"):
+            case "AppendPosition":
+                positions = self._reported
+            case "CommitPosition":
+                positions = self._announced
+            case _:
+                return
+        key = event.member_id, event.integer("leadership_term_id")
+        positions[key] = max(positions.get(key, _NONE), event.integer("log_position"))
+
     def at_end(self) -> Iterator[tuple[int, Broken]]:
         """After the last event of all members: yield the positions that a member received and no member sent."""
         heard = ((self._heard_reports, self._reported, "reported"), (self._heard_commits, self._announced, "committed"))

@@ -3,7 +3,7 @@ package kinds;
 import io.aeron.Image;
 import io.aeron.cluster.service.ClientSession;
 import io.aeron.cluster.service.Cluster;
-import java.time.LocalDate;
+import java.time.LocalTime;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
@@ -92,11 +92,11 @@ public final class Wrong {
         }
     }
 
-    /** It answers with the day. */
+    /** It answers with the time of day, which is another one at each replay. */
     public static final class ClockInAnswer extends Accounts {
         @Override
         protected String answer(final String name) {
-            return super.answer(name) + " " + LocalDate.now();
+            return super.answer(name) + " " + LocalTime.now();
         }
     }
 

@@ -1,20 +1,28 @@
 package upheaval.replay;
 
 import java.time.Clock;
-import java.time.Duration;
 import java.time.Instant;
 import java.time.LocalDate;
 import java.time.LocalDateTime;
 import java.time.LocalTime;
 import java.time.OffsetDateTime;
+import java.time.ZoneId;
+import java.time.ZoneOffset;
 import java.time.ZonedDateTime;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
 
-/** The clocks that a service reads instead of Java's own, {@code upheaval.shift.seconds} later. */
+/**
+ * The clocks that a service reads instead of Java's own. They begin in 2001, {@code upheaval.shift.seconds} later, and
+ * advance by a millisecond at each reading, so that two replays under equal conditions read the same.
+ */
 public final class ShiftedTime {
-    private static final Duration SHIFT = Duration.ofSeconds(Long.getLong("upheaval.shift.seconds", 0));
-    private static final Clock CLOCK = Clock.offset(Clock.systemDefaultZone(), SHIFT);
+    private static final long BEGIN_S = 1_000_000_000;
+    private static final AtomicLong MILLIS =
+        new AtomicLong(TimeUnit.SECONDS.toMillis(BEGIN_S + Long.getLong("upheaval.shift.seconds", 0)));
+    private static final Clock CLOCK = new Ticking(ZoneId.systemDefault());
     /** Static methods without parameters, as class files name them, and the methods here that take their place. */
     static final Map<String, String> METHODS = methods();
 
@@ -37,15 +45,15 @@ public final class ShiftedTime {
     }
 
     public static long currentTimeMillis() {
-        return CLOCK.millis();
+        return MILLIS.incrementAndGet();
     }
 
     public static long nanoTime() {
-        return System.nanoTime() + SHIFT.toNanos();
+        return TimeUnit.MILLISECONDS.toNanos(currentTimeMillis());
     }
 
     public static Clock systemUtc() {
-        return Clock.offset(Clock.systemUTC(), SHIFT);
+        return CLOCK.withZone(ZoneOffset.UTC);
     }
 
     public static Clock systemDefaultZone() {
@@ -74,5 +82,28 @@ public final class ShiftedTime {
 
     public static ZonedDateTime nowZonedDateTime() {
         return ZonedDateTime.now(CLOCK);
+    }
+
+    private static final class Ticking extends Clock {
+        private final ZoneId zone;
+
+        private Ticking(final ZoneId zone) {
+            this.zone = zone;
+        }
+
+        @Override
+        public ZoneId getZone() {
+            return zone;
+        }
+
+        @Override
+        public Clock withZone(final ZoneId other) {
+            return new Ticking(other);
+        }
+
+        @Override
+        public Instant instant() {
+            return Instant.ofEpochMilli(currentTimeMillis());
+        }
     }
 }

@@ -1,0 +1,87 @@
+"""Whether something that does not repeat fails alike: how many runs decide it, and what a try keeps of them."""
+
+from collections.abc import Callable
+
+import pytest
+
+from upheaval.campaign.fingerprint import Fingerprint
+from upheaval.campaign.live import UNSTARTED_MAX
+from upheaval.campaign.sequential import RUNS_MAX, fails_often
+from upheaval.campaign.text_tries import until_decided
+from upheaval.campaign.tries import Try, TryLog
+from upheaval.errors import EnvironmentFault
+
+LOST = Fingerprint("invalid", "acknowledged-not-lost", role="LEADER")
+OTHER = Fingerprint("invalid", "answered-once")
+
+
+def of(shown: str) -> Callable[[], Try]:
+    """Runs that fail alike (A), otherwise (o) or not at all (-), or whose cluster does not start (x)."""
+    runs = iter(shown)
+
+    def run() -> Try:
+        match next(runs):
+            case "A":
+                return Try((OTHER, LOST), 1500, 40)
+            case "o":
+                return Try((OTHER,), 900, 7)
+            case "x":
+                raise EnvironmentFault("no room")
+            case _:
+                return Try(())
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("shown", "runs", "alike", "is_often"),
+    [
+        ("AA", 2, 2, True),
+        ("A-A", 3, 2, True),
+        ("-A-AA", 5, 3, True),
+        ("----", 4, 0, False),
+        ("A-------", 8, 1, False),
+        ("-A---A---A", RUNS_MAX, 3, False),
+        ("xA-AA", 5, 3, True),
+    ],
+)
+def test_runs_decide_between_often_and_rarely(shown: str, runs: int, alike: int, is_often: bool) -> None:
+    tried = until_decided(of(shown), LOST)
+    assert (tried.runs, tried.alike) == (runs, alike)
+    assert (LOST in tried.fingerprints) is is_often
+    assert (OTHER in tried.fingerprints) is (alike > 0)
+    assert (tried.run_ms, tried.operations) == ((1500, 40) if alike else (0, 0))
+
+
+def test_rates_are_told_apart_with_the_error_that_was_chosen() -> None:
+    """By counting every sequence of runs: what the test accepts at each rate."""
+    shares = {0.5: (0.85, 1.0), 0.9: (0.99, 1.0), 0.1: (0.0, 0.15), 0.02: (0.0, 0.01)}
+    for rate, (low, high) in shares.items():
+        accepted, open_ones = 0.0, {(0, 0): 1.0}
+        while open_ones:
+            (alike, runs), share = open_ones.popitem()
+            is_often = fails_often(alike, runs)
+            if is_often is None:
+                for more, part in ((1, rate), (0, 1 - rate)):
+                    after = (alike + more, runs + 1)
+                    open_ones[after] = open_ones.get(after, 0.0) + share * part
+            else:
+                accepted += share * is_often
+        assert low <= accepted <= high, (rate, accepted)
+
+
+def test_clusters_that_do_not_start_end_the_search_and_refuse_no_text() -> None:
+    with pytest.raises(EnvironmentFault, match="no room"):
+        until_decided(of("x" * UNSTARTED_MAX), LOST)
+
+
+def test_runs_of_a_try_count_in_the_budget_and_survive_in_the_file(tmp_path) -> None:
+    file = tmp_path / "tries.jsonl"
+    log = TryLog(file, {"seed": 1})
+    log.add({"a": 1}, until_decided(of("A-A"), LOST))
+    log.add({"a": 2}, Try((OTHER,)))
+    assert log.runs == 4
+    again = TryLog(file, {"seed": 1})
+    assert again.runs == 4
+    assert again.get({"a": 1}) == Try((LOST, OTHER), 1500, 40, runs=3, alike=2)
+    assert TryLog(file, {"seed": 2}, replaces=True).runs == 0
