@@ -5,10 +5,11 @@ from random import Random
 
 import pytest
 
-from upheaval.campaign.searches import DELIVERY
+from upheaval.campaign.searches import DELIVERY, SEARCHES
 from upheaval.campaign.seed import SeedOrigin, keep_seed, seed_of_run
 from upheaval.campaign.swarm import SLOW, draw_swarm
 from upheaval.campaign.swarm_tape import read_swarm, tape_of
+from upheaval.cli import fault_commands
 from upheaval.cli.main import main
 from upheaval.runtimes.simulated.delivery import MESSAGES, DeliveryOrder, DeliveryPriorities
 from upheaval.runtimes.simulated.links import Link
@@ -83,6 +84,10 @@ def test_a_run_with_an_order_is_the_same_execution_again(tmp_path: Path) -> None
     assert first.stage.digest() == again.stage.digest() == stored.digest
     assert plain.stage.digest() != stored.digest
     assert [run.outcome.verdict for run in (first, plain)] == ["valid", "valid"]
+
+
+def test_the_command_offers_each_search() -> None:
+    assert fault_commands.SEARCHES == SEARCHES
 
 
 def test_live_members_have_no_order_of_deliveries(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,9 +4,8 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from upheaval.campaign.searches import SEARCHES, UNIFORM
 from upheaval.cli.parsing import (
     COMPONENTS,
     LAYOUTS,
@@ -32,6 +31,9 @@ from upheaval.cli.parsing import (
 )
 from upheaval.runtime_names import LIVE_RUNTIMES, RUNTIMES
 from upheaval_chaos.options import option
+
+SEARCHES: Final = ("uniform", "delivery")
+"""Those of `campaign.searches`, which the help must not import."""
 
 
 def _live_runtime() -> Any:
@@ -144,7 +146,7 @@ class CampaignOptions:
     search: str = option(
         "--search",
         choices=SEARCHES,
-        default=UNIFORM,
+        default=SEARCHES[0],
         help="delivery: seeds with priorities of channels between members, too (default uniform)",
     )
     workers: int = option("--workers", default=1, help="how many processes (default 1)")
