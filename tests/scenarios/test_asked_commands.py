@@ -63,8 +63,14 @@ def test_one_that_left_none_is_found(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "lines",
-    ["ask shutdown\nwait seconds 8\n", "ask abort\ninject dead kill leader\nwait seconds 8\nheal dead\n"],
-    ids=["shutdown", "abort and kill"],
+    [
+        "ask shutdown\n",
+        "ask abort\n",
+        "ask shutdown\nwait seconds 8\n",
+        "ask abort\ninject dead kill leader\nwait seconds 8\nheal dead\n",
+        "ask abort\ninject dead kill leader\nheal dead\n",
+    ],
+    ids=["shutdown", "abort", "shutdown and wait", "abort, kill and wait", "abort and kill"],
 )
 def test_a_cluster_that_is_asked_to_end_starts_again(lines: str, tmp_path: Path) -> None:
     text = f"title t\nwait operations 100\n{lines}start\nwait operations 50\n"

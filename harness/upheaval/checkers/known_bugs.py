@@ -10,7 +10,7 @@ from typing import Final
 
 from upheaval.aeron_jars import is_version, order_of
 from upheaval.checkers.promises import AnyPromise, Promise
-from upheaval.checkers.signature import FOLLOWER, LEADER, MARK_IN_ACTIVATION, Rule, Signature
+from upheaval.checkers.signature import FOLLOWER, LEADER, MARK_IN_ACTIVATION, MODULE_CLOSED, Rule, Signature
 from upheaval.checkers.verdict import Finding, Verdict
 
 AERON: Final = "aeron"
@@ -66,6 +66,12 @@ KNOWN_SIGNATURES: Final = (
         follows=(Promise.SNAPSHOT_IS_REPLAY,),
     ),
     KnownSignature(1788, Promise.CLIENTS_IN_ORDER, Signature(Rule.SESSION_GAP, role=LEADER), before="1.48.0"),
+    KnownSignature(
+        1797,
+        Promise.NO_UNEXPLAINED_END,
+        Signature(Rule.UNFORESEEN, role=LEADER, entry="NullPointerException"),
+        before="1.47.5",
+    ),
     KnownSignature(1898, Promise.COMMITS_KEPT, Signature(Rule.TERM_BELOW_COMMIT, role=FOLLOWER), before="1.51.0"),
     KnownSignature(
         1917, Promise.MEMBERS_JOIN, Signature(Rule.NOT_JOINED, state="FOLLOWER_CATCHUP_AWAIT"), before="1.51.0"
@@ -88,6 +94,15 @@ KNOWN_SIGNATURES: Final = (
         2148, Promise.NO_UNEXPLAINED_END, Signature(Rule.REFUSED_START, entry=MARK_IN_ACTIVATION), since="1.48.0"
     ),
     KnownSignature(
+        "a5d5072d5f",
+        Promise.MEMBERS_JOIN,
+        Signature(Rule.NOT_JOINED, entry=MODULE_CLOSED),
+        before="1.50.0",
+    ),
+    KnownSignature(
+        "a9d7215d74", Promise.MEMBERS_JOIN, Signature(Rule.NOT_JOINED, state="LEADER_REPLAY"), before="1.50.0"
+    ),
+    KnownSignature(
         "ba9e9c1df7",
         Promise.NO_UNEXPLAINED_END,
         Signature(Rule.UNFORESEEN, role=FOLLOWER, state="FOLLOWER_CATCHUP", entry="NullPointerException"),
@@ -97,6 +112,9 @@ KNOWN_SIGNATURES: Final = (
         SLOW_DRIVER,
         Promise.SNAPSHOT_IS_REPLAY,
         Signature(Rule.SESSION_UNKNOWN, entry="ClientSession"),
+        # Read in the sources of these versions; later ones were not read.
+        since="1.44.1",
+        before="1.52.0",
         follows=(Promise.STATES_AGREE, Promise.MONEY_CONSERVED),
     ),
 )

@@ -10,6 +10,9 @@ FOLLOWER: Final = "FOLLOWER"
 MARK_IN_ACTIVATION: Final = "mark file in activation"
 """The state of a mark file that stays in activation, as if its owner were still starting."""
 
+MODULE_CLOSED: Final = "module closed"
+"""A consensus module that is closed within an election, while its process goes on."""
+
 
 class Rule(StrEnum):
     """The rule of a promise that was broken."""
@@ -64,7 +67,9 @@ class Signature:
     state: str = ""
     """The election state of that member."""
     entry: str = ""
-    """The kind of log entry, the message and field of a snapshot, the state of a file, or the class of an exception."""
+    """The kind of log entry, the message and field of a snapshot, the state of a file or a module, or the class of an
+    exception.
+    """
     fault: str = ""
     """The fault that members had meanwhile, with the component that it hit."""
 

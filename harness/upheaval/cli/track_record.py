@@ -71,7 +71,7 @@ def page(done: Sequence[Tries], rows_before: Mapping[str, Sequence[str]], runtim
     made = {str(tries.bug.issue): [_line(one, command) for one in done if one.bug is tries.bug] for tries in done}
     rows = {**rows_before, **made}
     lines = [line for bug in KNOWN_BUGS for line in rows.get(str(bug.issue), ())]
-    bugs = "\n".join(f"| #{bug.issue} | {bug.what} | {bug.fault} |" for bug in KNOWN_BUGS if str(bug.issue) in rows)
+    bugs = "\n".join(f"| {bug.label} | {bug.what} | {bug.fault} |" for bug in KNOWN_BUGS if str(bug.issue) in rows)
     return _PAGE.format(
         command=command,
         where=_WHERE[runtime],

@@ -6,9 +6,11 @@ This module knows no runtime.
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Final, Protocol
 
 from upheaval.cluster.control import STATES, Operable, are_in_state, shown_ids
+from upheaval.errors import UnknownOutcome
 from upheaval.records import ENDINGS, AdminCommand, ControlRecord, Json
 from upheaval.system import ControlStatus
 from upheaval_chaos.record import Proof
@@ -54,6 +56,20 @@ class AskedCommands:
             self._cluster.record_control(record)
             self._waiting = None
 
+    def wait_for_end(self, timeout_s: float) -> None:
+        """If the last command was to end the cluster, wait until its members have ended, and record that. Returns
+        after `timeout_s` also without it.
+        """
+        if self._waiting is None or self._waiting.command not in ENDINGS:
+            return
+
+        def is_over() -> bool:
+            self.look()
+            return self._waiting is None
+
+        with suppress(UnknownOutcome):
+            self._cluster.wait_until(is_over, timeout_s, "end of all members")
+
     def forget(self) -> None:
         """Something else is done to the cluster, so a later state proves nothing about the command."""
         self._waiting = None
@@ -64,7 +80,7 @@ class _Asked:
 
     def __init__(self, cluster: Askable, command: AdminCommand, leader: int) -> None:
         self._cluster = cluster
-        self._command = command
+        self.command = command
         self._leader = leader
         self._begin_ns, self._operations = cluster.now_ns(), cluster.acknowledged()
         self._members = tuple(cluster.member_ids)
@@ -81,7 +97,7 @@ class _Asked:
             return None
         seen, text = effect
         return ControlRecord(
-            self._command,
+            self.command,
             self._begin_ns,
             self._cluster.now_ns(),
             self._leader,
@@ -91,13 +107,13 @@ class _Asked:
         )
 
     def _effect(self) -> tuple[Mapping[str, Json], str] | None:
-        if self._command in ENDINGS:
+        if self.command in ENDINGS:
             return self._end()
-        if self._command == AdminCommand.SNAPSHOT:
+        if self.command == AdminCommand.SNAPSHOT:
             return self._later(_own_position, "snapshot_position", "snapshot")
-        if self._command == AdminCommand.STANDBY_SNAPSHOT:
+        if self.command == AdminCommand.STANDBY_SNAPSHOT:
             return self._later(_standby_position, "standby_position", "snapshot of a standby")
-        state = STATES[self._command]
+        state = STATES[self.command]
         if not are_in_state(self._cluster.control_statuses(), self._members, state):
             return None
         return (

@@ -213,17 +213,24 @@ class _Work(Effect):
 
     def _start(self) -> str:
         cluster = self._cluster
-        down = [member_id for member_id in cluster.member_ids if not cluster.node(member_id).incarnation()]
-        for member_id in down:
-            cluster.node(member_id).start()
-        self._wait(
-            lambda: all(is_caught_up(statuses, m) for statuses in [cluster.status()] for m in cluster.member_ids),
-            "leader that all members follow",
-        )
+        started: list[int] = []
+
+        def do_all_follow() -> bool:
+            for member_id in cluster.member_ids:
+                # Once each: a member that refuses its start is not started again.
+                if member_id not in started and not cluster.node(member_id).incarnation():
+                    started.append(member_id)
+                    cluster.node(member_id).start()
+            statuses = cluster.status()
+            return all(is_caught_up(statuses, member_id) for member_id in cluster.member_ids)
+
+        self._wait(do_all_follow, "leader that all members follow")
         leader = cluster.leader()
         self.leader = -1 if leader is None else leader
-        self.seen = {str(m): {"incarnation": [*sorted(cluster.node(m).incarnation())]} for m in down}
-        return f"started members {shown_ids(down)}; member {self.leader} leads"
+        started.sort()
+        self.seen = {str(m): {"incarnation": [*sorted(cluster.node(m).incarnation())]} for m in started}
+        what = f"started members {shown_ids(started)}" if started else "no member was down"
+        return f"{what}; member {self.leader} leads"
 
     # --- how ---
 

@@ -17,9 +17,11 @@ from upheaval.system import AERON
 
 @dataclass(frozen=True, slots=True)
 class KnownBug:
-    """An issue of Aeron. `bad` is a version with the bug, `good` are versions without it."""
+    """An issue of Aeron, or the commit that mended a bug without one. `bad` is a version with the bug, `good` are
+    versions without it.
+    """
 
-    issue: int
+    issue: int | str
     what: str
     fault: str
     """The fault of the scenario, in words."""
@@ -27,6 +29,11 @@ class KnownBug:
     """The promise that the bug breaks."""
     bad: str
     good: tuple[str, ...]
+
+    @property
+    def label(self) -> str:
+        """The issue or commit as text for readers."""
+        return f"#{self.issue}" if isinstance(self.issue, int) else f"commit {self.issue}"
 
     @property
     def versions(self) -> tuple[str, ...]:
@@ -95,6 +102,15 @@ KNOWN_BUGS: Final = (
         ("1.49.3",),
     ),
     KnownBug(
+        1797,
+        "a leader that has ordered no end raises an exception when a member acknowledges the end that the last one "
+        "ordered",
+        "a leader orders the end and is killed; one follower does not hear of it, the other is behind in the log",
+        Promise.NO_UNEXPLAINED_END,
+        "1.47.4",
+        ("1.49.3",),
+    ),
+    KnownBug(
         1898,
         "a follower that joins again applies more of its log than is committed",
         "three of five members get no log, the fast follower hears no heartbeat for a while, and the three elect "
@@ -136,7 +152,26 @@ KNOWN_BUGS: Final = (
         "1.51.0",
         ("1.47.4",),
     ),
+    KnownBug(
+        "a5d5072d5f",
+        "a member waits within an election for a service that is gone, without end, and does not end itself",
+        "the service of a follower, a process of its own, is killed, and then the leader; each is started again",
+        Promise.MEMBERS_JOIN,
+        "1.49.3",
+        ("1.51.0",),
+    ),
+    KnownBug(
+        "a9d7215d74",
+        "the commit position of a leader goes back with that of its followers, and its next election starts there, "
+        "below what its service has applied",
+        "one follower is behind and the other has lost its files and copies them, when their leader hears neither for "
+        "a while",
+        Promise.MEMBERS_JOIN,
+        "1.49.3",
+        ("1.51.0",),
+    ),
 )
+"""Ordered by their issue number in `aeron-io/aeron`; then those that a commit mended without one."""
 
 
 def known_bugs(issues: Sequence[str]) -> tuple[KnownBug, ...]:

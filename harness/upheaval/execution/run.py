@@ -190,6 +190,8 @@ def play(scenario: Scenario, stage: Stage, say: Say, driver: FaultDriver | None 
             elif isinstance(step, AskFor) and step.command is not AdminCommand.START:
                 asked.ask(step.command, has_faults=bool(driver.active))
             else:
+                if step == GiveCommand(AdminCommand.START):
+                    asked.wait_for_end(STEP_TIMEOUT_S)
                 asked.look()
                 if isinstance(step, _ACTIONS):
                     asked.forget()

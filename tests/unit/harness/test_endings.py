@@ -320,3 +320,17 @@ def test_a_missing_trace_makes_it_unknown(tmp_path: Path) -> None:
     finding = verify_run(tmp_path).finding(Promise.ENDS_AT_ONE_POSITION)
     assert finding.verdict is Verdict.UNKNOWN
     assert "trace of member 1 is missing" in finding.detail
+
+
+@pytest.mark.parametrize(
+    ("members", "begin_ns", "verdict"),
+    [((1,), 1, Verdict.VALID), ((0,), 1, Verdict.INVALID), ((1,), -5, Verdict.INVALID)],
+    ids=["wiped", "another one wiped", "wiped before"],
+)
+def test_the_recording_log_of_a_member_that_was_wiped_is_not_that_of_its_end(
+    members: tuple[int, ...], begin_ns: int, verdict: Verdict, tmp_path: Path
+) -> None:
+    proofs = (Proof(True, "its files are gone"), Proof(True, "one is there"))
+    fault = FaultRecord("wipe", "", begin_ns, begin_ns, begin_ns + 1, begin_ns + 1, *proofs, members=members)
+    RunFolder(tmp_path).add_fault(fault)
+    assert Ended().write(tmp_path, _recorded_elsewhere).verdict is verdict

@@ -354,10 +354,11 @@ def test_a_snapshot_of_a_service_that_misses_a_session_is_found(tmp_path: Path) 
     assert "service 0 of member 0" in finding.detail
     assert finding.signature == Signature(Rule.SESSION_UNKNOWN, entry="ClientSession")
     differ = Finding(Promise.STATES_AGREE, Verdict.INVALID, "other states")
-    for version in ("1.49.3", "1.51.0"):
+    for version in ("1.44.1", "1.49.3", "1.51.0"):
         marked = recognised([finding, differ], [f"aeron:{version}"])
         assert [one.known_cause for one in marked] == [SLOW_DRIVER, SLOW_DRIVER]
-    assert recognised([finding, differ], ["upheaval"]) == (finding, differ)
+    for system in ("upheaval", "aeron:1.52.0"):
+        assert recognised([finding, differ], [system]) == (finding, differ)
 
 
 def test_a_session_of_a_service_that_the_log_does_not_have_is_no_known_defect(tmp_path: Path) -> None:

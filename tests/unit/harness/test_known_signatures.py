@@ -7,7 +7,7 @@ import pytest
 from upheaval.campaign.live import LiveOutcome, LiveSummary
 from upheaval.checkers.known_bugs import KNOWN_SIGNATURES, SLOW_DRIVER, KnownSignature, recognised
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.signature import FOLLOWER, LEADER, MARK_IN_ACTIVATION, Rule, Signature
+from upheaval.checkers.signature import FOLLOWER, LEADER, MARK_IN_ACTIVATION, MODULE_CLOSED, Rule, Signature
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.cli.live_campaign import as_text
 from upheaval.execution.known_bugs import KNOWN_BUGS
@@ -22,11 +22,17 @@ FOUND = {
     ),
     1739: (Promise.STATES_AGREE, Signature(Rule.MODULES_DIFFER, entry="ConsensusModule.next_session_id")),
     1788: (Promise.CLIENTS_IN_ORDER, Signature(Rule.SESSION_GAP, role=LEADER)),
+    1797: (
+        Promise.NO_UNEXPLAINED_END,
+        Signature(Rule.UNFORESEEN, LEADER, "LEADER_READY", entry="NullPointerException"),
+    ),
     1898: (Promise.COMMITS_KEPT, Signature(Rule.TERM_BELOW_COMMIT, role=FOLLOWER)),
     1917: (Promise.MEMBERS_JOIN, Signature(Rule.NOT_JOINED, state="FOLLOWER_CATCHUP_AWAIT")),
     1918: (Promise.STATES_AGREE, Signature(Rule.MODULES_DIFFER, entry="ConsensusModule.next_session_id")),
     2147: (Promise.COMMITS_KEPT, Signature(Rule.EARLIER_TERM_COUNTED, role=LEADER)),
     2148: (Promise.NO_UNEXPLAINED_END, Signature(Rule.REFUSED_START, entry=MARK_IN_ACTIVATION)),
+    "a5d5072d5f": (Promise.MEMBERS_JOIN, Signature(Rule.NOT_JOINED, state="LEADER_INIT", entry=MODULE_CLOSED)),
+    "a9d7215d74": (Promise.MEMBERS_JOIN, Signature(Rule.NOT_JOINED, state="LEADER_REPLAY")),
     "ba9e9c1df7": (
         Promise.NO_UNEXPLAINED_END,
         Signature(Rule.UNFORESEEN, FOLLOWER, "FOLLOWER_CATCHUP", entry="NullPointerException"),
@@ -35,7 +41,8 @@ FOUND = {
 """What runs of the track record showed."""
 COMMIT = "Aeron before commit "
 BY_COMMIT = "ba9e9c1df7"
-BAD = {bug.issue: f"aeron:{bug.bad}" for bug in KNOWN_BUGS} | {BY_COMMIT: "aeron:1.46.9"}
+BUGS = {bug.issue: bug for bug in KNOWN_BUGS}
+BAD = {issue: f"aeron:{bug.bad}" for issue, bug in BUGS.items()} | {BY_COMMIT: "aeron:1.46.9"}
 
 
 def finding(issue: int | str, **changes: str) -> Finding:
@@ -55,11 +62,11 @@ def test_each_bug_of_the_track_record_has_a_signature() -> None:
 
 
 @pytest.mark.parametrize(
-    "known", [known for known in KNOWN_SIGNATURES if isinstance(known.issue, int)], ids=lambda known: str(known.issue)
+    "known", [known for known in KNOWN_SIGNATURES if known.issue in BUGS], ids=lambda known: str(known.issue)
 )
 def test_a_known_bug_is_recognised_where_a_version_has_it(known: KnownSignature) -> None:
     assert issues(BAD[known.issue], finding(known.issue)) == [known.issue]
-    bug = next(bug for bug in KNOWN_BUGS if bug.issue == known.issue)
+    bug = BUGS[known.issue]
     alike = [other for other in KNOWN_SIGNATURES if FOUND.get(other.issue) == FOUND[known.issue]]
     for version in bug.good:
         issue = next((other.issue for other in alike if other.is_in(version)), None)
@@ -78,11 +85,14 @@ def test_a_known_bug_is_recognised_where_a_version_has_it(known: KnownSignature)
         (1703, {"entry": "ClusterSession"}),
         (1739, {"entry": "ConsensusModule.next_service_session_id"}),
         (1788, {"rule": Rule.NOT_JOINED}),
+        (1797, {"role": FOLLOWER}),
         (1898, {"role": LEADER}),
         (1917, {"state": "CANVASS"}),
         (1918, {"entry": "ClusterSession"}),
         (2147, {"rule": Rule.NO_QUORUM}),
         (2148, {"entry": ""}),
+        ("a5d5072d5f", {"entry": ""}),
+        ("a9d7215d74", {"state": "LEADER_INIT"}),
         ("ba9e9c1df7", {"state": "CANVASS"}),
     ],
 )

@@ -27,6 +27,8 @@ class Span:
     end_ns: int = NEVER_NS
     is_in_order: bool = False
     """Whether it ended with an ordered end of the process."""
+    closed_ns: int = NEVER_NS
+    """Of an election: when the consensus module closed within it."""
 
 
 @dataclass(slots=True)
@@ -81,8 +83,12 @@ class _Reader:
                 self._end(event.ns)
             case TraceKind.MODULE_STATE if event.fields.get("new") in _ENDING:
                 led = self._led if event.fields.get("new") == _OVER else None
+                # A member whose module closes within an election stays in it until its process ends.
+                election, self._election = self._election, None
+                if election is not None:
+                    election.closed_ns = event.ns
                 self._end(event.ns)
-                self._is_ending = led
+                self._is_ending, self._election = led, election
         self.spans.last_ns = event.ns
 
     def _elect(self, event: TraceEvent) -> None:

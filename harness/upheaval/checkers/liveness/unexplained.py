@@ -226,7 +226,7 @@ def _unordered_end(
     """
     end_ns = completed_ns(manifest)
     is_over = life.next_ns is None and (end_ns == 0 or life.last_ns >= end_ns)
-    if is_over or _ends_with_cluster(life, lives) or _is_rebooted(life):
+    if is_over or _ends_with_cluster(life, lives) or _follows_module(life, lives) or _is_rebooted(life):
         return None
     given = (order for order in orders if life.member_id in order.members)
     if any(order.begin_ns <= life.last_ns <= order.end_ns + _GRACE_NS for order in given):
@@ -243,6 +243,14 @@ def _ends_with_cluster(life: ProcessLife, lives: Iterable[ProcessLife]) -> bool:
     """Whether the consensus module of the member was ending with its cluster, in any of its processes."""
     ends = (other.cluster_end_ns for other in lives if other.member_id == life.member_id)
     return any(end_ns is not None and end_ns <= life.last_ns <= end_ns + _GRACE_NS for end_ns in ends)
+
+
+def _follows_module(life: ProcessLife, lives: Iterable[ProcessLife]) -> bool:
+    """Whether it is another process of a split member, and ended after the module, whose own end is judged."""
+    if life.component in OF_MODULE:
+        return False
+    modules = (other for other in lives if other.member_id == life.member_id and other.component in OF_MODULE)
+    return any(module.status is not None and 0 <= life.last_ns - module.last_ns <= _GRACE_NS for module in modules)
 
 
 def _is_refused(life: ProcessLife) -> bool:

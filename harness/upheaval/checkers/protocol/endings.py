@@ -26,6 +26,7 @@ from upheaval.records import (
     RunFolder,
     TraceEvent,
 )
+from upheaval_chaos.file_faults import FileFaultKind
 from upheaval_chaos.record import FaultRecord
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import MS, NEVER_NS, NULL_POSITION, S
@@ -98,7 +99,8 @@ def check_endings(run: RunFolder, manifest: Manifest, controls: Sequence[Control
             _require_acks(groups, manifest, faults)
         for life in lives:
             _require_orderly(life, is_killed=any(_kills(fault, life) for fault in faults))
-            _require_recorded(run, life, is_latest=id(life) in latest)
+            if not any(_wipes(fault, life) for fault in faults):
+                _require_recorded(run, life, is_latest=id(life) in latest)
         _require_ordered(commands, groups)
     except Broken as broken:
         return [broken.finding(Promise.ENDS_AT_ONE_POSITION)]
@@ -197,6 +199,11 @@ def _kills(fault: FaultRecord, life: Life) -> bool:
     last_ns = fault.inject_end_ns if fault.heal_begin_ns is None else fault.heal_begin_ns
     is_then = last_ns >= life.ended_ns and (life.next_ns is None or fault.inject_begin_ns <= life.next_ns)
     return fault.is_proved and fault.what in DEADLY and is_hit and is_then
+
+
+def _wipes(fault: FaultRecord, life: Life) -> bool:
+    """Whether the files that the member has now are not those of this life."""
+    return fault.what == FileFaultKind.WIPE and life.member_id in fault.members and fault.inject_end_ns >= life.ended_ns
 
 
 def _require_orderly(life: Life, *, is_killed: bool) -> None:
