@@ -25,16 +25,18 @@ def connect_session(master: str) -> Iterator[Any]:
     Raises `EnvironmentFault` where its client is not installed, no server answers, or a query fails.
     """
     try:
-        from pyspark.sql.connect.session import SparkSession
+        import pyspark.sql.connect.session  # noqa: F401 - it looks for all that the client needs
     except ImportError as error:
         raise EnvironmentFault(f"{_first_line(error)}: {INSTALL}") from None
     import grpc
     from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
 
     for name in _LOGGERS:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
         _require_server(master)
+        # This builder also tells `pyspark.sql.functions` that there is no Spark in this process.
         spark = SparkSession.builder.remote(master).getOrCreate()
         try:
             yield spark

@@ -110,6 +110,11 @@ def test_what_the_lake_has_is_ingested_and_asked_without_spark(
     assert capsys.readouterr().err == ""
     assert main(["query", "SELECT 1", "--lake", lake, "--engine", "spark"]) == 2
     assert "no Java in JAVA_HOME" in capsys.readouterr().err
+    # Its client may be installed, but no server answers at that port.
+    assert main(["query", "SELECT 1", "--lake", lake, "--engine", "spark", "--master", "sc://127.0.0.1:1"]) == 2
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err.count("\n")) == ("", 1)
+    assert "pip install 'pyspark[connect]'" in printed.err or "no Spark Connect server answers" in printed.err
     (run / "more").write_text("other contents")
     assert main(["ingest", str(run), "--lake", lake]) == 2
     assert "no Java in JAVA_HOME" in capsys.readouterr().err

@@ -68,9 +68,9 @@ def test_one_that_left_none_is_found(tmp_path: Path) -> None:
         "ask abort\n",
         "ask shutdown\nwait seconds 8\n",
         "ask abort\ninject dead kill leader\nwait seconds 8\nheal dead\n",
-        "ask abort\ninject dead kill leader\nheal dead\n",
+        "begin late pause follower\nask abort\nend late\n",
     ],
-    ids=["shutdown", "abort", "shutdown and wait", "abort, kill and wait", "abort and kill"],
+    ids=["shutdown", "abort", "shutdown and wait", "abort, kill and wait", "a member ends late"],
 )
 def test_a_cluster_that_is_asked_to_end_starts_again(lines: str, tmp_path: Path) -> None:
     text = f"title t\nwait operations 100\n{lines}start\nwait operations 50\n"

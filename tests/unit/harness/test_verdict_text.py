@@ -124,7 +124,8 @@ def test_a_finding_says_when_its_operation_was_answered(tmp_path: Path) -> None:
     report = verify_run(tmp_path)
     repeated = report.finding(Promise.APPLIED_ONCE)
     assert repeated.verdict is Verdict.INVALID
-    text = verdict_text(report, Screen())
+    of_operation = replace(repeated, position=None)
+    text = verdict_text(Report(str(tmp_path), (of_operation,)), Screen())
     exact = re.search(rf"operation {repeated.operation}, (\d+\.\d{{3}}) s into the run", text)
     assert exact is not None, text
     at_position = replace(repeated, operation=None, position=1)
