@@ -12,6 +12,7 @@ from typing import Final
 from upheaval.campaign.findability import SEEDS_FILE, rate_excluded
 from upheaval.campaign.goals.table import GOALS, unreached
 from upheaval.campaign.pool import some_at_a_time
+from upheaval.campaign.searches import UNIFORM
 from upheaval.campaign.seed import Fate, FaultCounts, SeedOrigin, SeedOutcome, fields_of, try_origin
 from upheaval.campaign.swarm_tape import tape_of
 from upheaval.checkers.verdict import Verdict, worst
@@ -140,6 +141,7 @@ def run_campaign(
     planted: str | None = None,
     own: OwnCode | None = None,
     compatibility: str = OWN,
+    search: str = UNIFORM,
     keep: Path | None = None,
     out: Path | None = None,
     until: Callable[[SeedOutcome], bool] = lambda _: False,
@@ -154,7 +156,7 @@ def run_campaign(
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         (out / SEEDS_FILE).unlink(missing_ok=True)
-    origins = [SeedOrigin(seed, planted, own, compatibility) for seed in seeds]
+    origins = [SeedOrigin(seed, planted, own, compatibility, search) for seed in seeds]
     try:
         with (runner or partial(in_processes, workers=workers))(origins, keep) as outcomes:
             for outcome in outcomes:

@@ -18,7 +18,8 @@ from upheaval.campaign.as_drawn import prove_variations
 from upheaval.campaign.fingerprint import Fingerprint
 from upheaval.campaign.goals.table import reached
 from upheaval.campaign.goals.traced_run import TracedRun
-from upheaval.campaign.swarm import Swarm, draw_swarm
+from upheaval.campaign.searches import DELIVERY, UNIFORM
+from upheaval.campaign.swarm import Swarm, draw_delivery, draw_swarm
 from upheaval.campaign.swarm_tape import read_swarm, tape_of
 from upheaval.campaign.tape import Fields
 from upheaval.campaign.variations import Variation
@@ -47,7 +48,9 @@ from upheaval.records import (
     write_atomically,
 )
 from upheaval.runtime_names import SIMULATED
+from upheaval.runtimes.simulated.delivery import DeliveryPriorities
 from upheaval.runtimes.simulated.errors import PromiseBroken
+from upheaval.runtimes.simulated.hosts import channels_of
 from upheaval.runtimes.simulated.world import START_NS, FreshTiming
 from upheaval.scenario import OwnCode
 from upheaval.workload import Load, LoadCounts
@@ -208,6 +211,8 @@ class _Stage(SimulatedStage):
         self._other_kinds = swarm.variations.other_clients
         self.others: OtherClients | None = None
         """The clients beside those of the load."""
+        if swarm.delivery is not None:
+            DeliveryPriorities(channels_of(self.cluster), swarm.delivery, self.cluster.world.stream("delivery"))
         for member_id, skew_ms in enumerate(swarm.skews_ms):
             self.cluster.move_clock(member_id, skew_ms)
 
@@ -394,6 +399,8 @@ class SeedOrigin:
     planted: str | None = None
     own: OwnCode | None = None
     compatibility: str = OWN
+    search: str = UNIFORM
+    """How its cluster is drawn."""
     digest: str = ""
     tape: Fields | None = field(default=None, compare=False)
     """The tape that makes the cluster, if the seed does not draw it; stored in a separate file."""
@@ -402,6 +409,7 @@ class SeedOrigin:
         """The cluster from its tape, or the cluster that the seed draws."""
         if self.tape is None:
             swarm = draw_swarm(self.seed, own=self.own)
+            swarm = draw_delivery(swarm) if self.search == DELIVERY else swarm
         else:
             swarm, _ = read_swarm(self.tape, self.seed)
             swarm = swarm if self.own is None else swarm.run_by(self.own)
@@ -416,6 +424,7 @@ class StoredSeed:
     planted: str | None = None
     own: OwnCode | None = None
     compatibility: str = OWN
+    search: str = UNIFORM
     digest: str = ""
 
 
@@ -447,7 +456,7 @@ def seed_of_run(folder: Path) -> SeedOrigin | None:
         return None
     origin = jsonfields.read_file(StoredSeed, path)
     tape = jsonfields.read_object(folder / TAPE_FILE) if (folder / TAPE_FILE).is_file() else None
-    return SeedOrigin(origin.seed, origin.planted, origin.own, origin.compatibility, origin.digest, tape)
+    return SeedOrigin(origin.seed, origin.planted, origin.own, origin.compatibility, origin.search, origin.digest, tape)
 
 
 def try_seed(seed: int, planted: str | None, scratch: Path) -> SeedOutcome:

@@ -10,6 +10,7 @@ from typing import Final, Self
 
 from upheaval.campaign.variations import NO_VARIATIONS, Variations, draw_variations
 from upheaval.records import AdminCommand, Json
+from upheaval.runtimes.simulated.delivery import DEPTHS as CHANGES, DeliveryOrder
 from upheaval.runtimes.simulated.gate import Gate, make_gate
 from upheaval.scenario import (
     AskFor,
@@ -97,6 +98,7 @@ def _slow(draw: FaultDraw) -> Fault:
 
 
 _LEADER: Final = Members(Selector.LEADER)
+SLOW: Final = "slow"
 _FAULTS: Final[Mapping[str, Callable[[FaultDraw], Fault]]] = {
     "kill": lambda d: MemberFault(MemberFaultKind.KILL, _one(d.member)),
     "kill-leader": lambda _: MemberFault(MemberFaultKind.KILL, _LEADER),
@@ -108,7 +110,7 @@ _FAULTS: Final[Mapping[str, Callable[[FaultDraw], Fault]]] = {
     "one-way": lambda d: _cut(_one(d.member), _one(d.other), both_ways=False),
     "clients-cut-off": lambda _: _cut(_LEADER, Members(Selector.CLIENTS), both_ways=True),
     "reset": lambda d: LinkFault(LinkFaultKind.RESET, _one(d.member), _several(d.others), both_ways=True),
-    "slow": _slow,
+    SLOW: _slow,
     "clock-jump": _jump,
     "channel-cut": lambda d: _cut(_one(d.member), _one(d.other), both_ways=False, channel=d.channel),
     "die-in-change": lambda d: HostFault(HostFaultKind.DIE_IN_CHANGE, _one(d.member), d.depth),
@@ -191,6 +193,8 @@ class Swarm:
     silent: int = SILENT
     """The number of clients that leave without a word."""
     variations: Variations = NO_VARIATIONS
+    delivery: DeliveryOrder | None = None
+    """The order of deliveries between members; by their latencies alone unless a search sets it."""
     compatibility: str = OWN
     """Whose rules the members follow where ours differ from Aeron's; not drawn."""
     own: OwnCode | None = None
@@ -259,6 +263,9 @@ class Swarm:
         fields["skews_ms"] = list(self.skews_ms)
         fields["variations"] = self.variations.to_fields()
         del fields["own"]
+        del fields["delivery"]
+        if self.delivery is not None:
+            fields["delivery"] = {"depth": self.delivery.depth, "spread_ms": self.delivery.spread_ns // MS}
         return {**fields, "user": "" if self.own is None else self.own.user}
 
     @property
@@ -332,6 +339,9 @@ class Swarm:
         ).run_by(self.own)
 
 
+SPREADS: Final = (64, 16, 8)
+"""The part of an election time-out by which the channel of the lowest priority delivers later than that of the highest.
+"""
 RESTORED_OPERATIONS: Final = 100
 """The number of operations that a restored cluster has to acknowledge."""
 
@@ -340,6 +350,20 @@ def draw_swarm(seed: int, seconds: int = SECONDS, own: OwnCode | None = None) ->
     """The cluster of a seed, always the same as long as this function does not change."""
     swarm = _draw_swarm(seed, seconds)
     return swarm if own is None else swarm.plain().run_by(own)
+
+
+def draw_delivery(swarm: Swarm) -> Swarm:
+    """The same cluster with an order of deliveries, if it has several members.
+
+    An answer is late by at most four times the spread, so a ballot still ends within its time-out. Slow links are left
+    out: their proof compares latencies, which the order changes.
+    """
+    if swarm.members == 1:
+        return swarm
+    random = Random(f"swarm/{swarm.seed}/delivery")
+    spread_ms = swarm.election_timeout_ns // MS // random.choice(SPREADS)
+    order = DeliveryOrder(random.choice(CHANGES), spread_ms * MS)
+    return replace(swarm, delivery=order, faults=tuple(fault for fault in swarm.faults if fault.kind != SLOW))
 
 
 def _draw_swarm(seed: int, seconds: int) -> Swarm:

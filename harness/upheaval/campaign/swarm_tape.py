@@ -23,6 +23,7 @@ from upheaval.campaign.variations import (
 )
 from upheaval.cluster.companion_control import KILL, START, STOP
 from upheaval.records import BACKUP, SOURCES, STANDBY, AdminCommand, CompanionConfig, Json
+from upheaval.runtimes.simulated.delivery import DEPTHS, DeliveryOrder
 from upheaval.scenario import AskFor, KeepCompanion, Step
 from upheaval.workload import LEDGER_SERVICE, TIMERS_SERVICE, WORKBENCH_SERVICE
 from upheaval.workload.other_clients import OtherClient
@@ -35,6 +36,8 @@ LONGEST_S: Final = 3600
 SHORTEST_S: Final = 4
 GRAIN_NS: Final = 100 * MS
 """The smallest step by which moments and durations are simplified."""
+WIDEST_MS: Final = 1000
+"""The largest spread of deliveries that a tape may have."""
 _END_NS: Final = LONGEST_S * S
 _SKEW_MS: Final = 5000
 _SIMPLEST_KINDS: Final = (
@@ -84,6 +87,9 @@ def _fields(swarm: Swarm) -> dict[str, Json]:
         "silent": swarm.silent,
         **{f"skew-{member_id}-ms": skew_ms for member_id, skew_ms in enumerate(swarm.skews_ms)},
         "fault": [_fault_fields(planned) for planned in swarm.faults],
+        "delivery": []
+        if swarm.delivery is None
+        else [{"depth": swarm.delivery.depth, "spread-ms": swarm.delivery.spread_ns // MS}],
         "ending": [{"how": swarm.ending, "at-ns": swarm.ending_ns}] if swarm.ending else [],
         **_variation_fields(swarm.variations),
     }
@@ -181,8 +187,16 @@ def read_swarm(tape: Fields, seed: int) -> tuple[Swarm, Span]:
         seconds=seconds,
         silent=reader.number("silent", 0, 64),
         variations=_read_variations(reader, members, sync_level, service, seconds),
+        delivery=_read_delivery(reader) if members > 1 else None,
     )
     return swarm, reader.read
+
+
+def _read_delivery(reader: TapeReader) -> DeliveryOrder | None:
+    span = reader.optional("delivery")
+    if span is None:
+        return None
+    return DeliveryOrder(span.one_of("depth", DEPTHS), span.number("spread-ms", 1, WIDEST_MS) * MS)
 
 
 def _read_ending(reader: TapeReader, seconds: int) -> tuple[str, int]:

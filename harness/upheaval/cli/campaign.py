@@ -13,6 +13,7 @@ from upheaval.campaign.canary import run_canary
 from upheaval.campaign.findability import CHANCE_MAX, rate_excluded
 from upheaval.campaign.goals.table import GOALS
 from upheaval.campaign.memory import FailedSeeds
+from upheaval.campaign.searches import UNIFORM
 from upheaval.campaign.seed import SeedOrigin, SeedOutcome, finding_line, keep_seed
 from upheaval.campaign.seeds import parse_seeds
 from upheaval.campaign.shrink import Budget
@@ -63,6 +64,8 @@ def campaign_by(runner: Runner | None, options: CampaignOptions) -> int:
     runtime = options.runtime or settings.runtime or SIMULATED
     if runtime != SIMULATED and options.compatibility != OWN:
         raise UsageError(f"--compatibility is for campaigns of the simulated runtime: use --runtime {SIMULATED}")
+    if runtime != SIMULATED and options.search != UNIFORM:
+        raise UsageError(f"--search is for campaigns of the simulated runtime: use --runtime {SIMULATED}")
     if runner is not None and (runtime != SIMULATED or options.dir is not None or options.workers != 1):
         raise UsageError("--engine spark runs many simulated seeds: leave out --runtime, --dir and --workers")
     if runtime != SIMULATED:
@@ -81,7 +84,7 @@ def campaign_by(runner: Runner | None, options: CampaignOptions) -> int:
         # Every seed would say it otherwise.
         cluster_file.check(_spec_of(own).made(""), SIMULATED)
         load_maker(own.user, own.source)
-    origin = SeedOrigin(seeds[0], planted, own, require_rules(options.compatibility))
+    origin = SeedOrigin(seeds[0], planted, own, require_rules(options.compatibility), options.search)
     if options.dir is not None:
         with labelled(options.dir, options.labels):
             return _one(options, options.dir, origin, seeds)
@@ -96,8 +99,8 @@ def _spec_of(own: OwnCode) -> ClusterSpec:
 
 def _several(options: CampaignOptions, seeds: range, first: SeedOrigin, folder: Path, runner: Runner | None) -> int:
     planted, own = first.planted, first.own
-    # The failures of a test build and of Aeron's rules are wanted.
-    is_remembered = planted is None and first.compatibility == OWN
+    # The failures of a test build and of Aeron's rules are wanted. A remembered seed is a number alone.
+    is_remembered = planted is None and first.compatibility == OWN and first.search == UNIFORM
     memory = FailedSeeds(runs_folder(), own) if is_remembered else None
     ordered = list(seeds) if memory is None else memory.first(seeds)
     line, begin, summary = ProgressLine(lines_every_s=CAMPAIGN_LINES_S), time.monotonic(), Summary()
@@ -121,6 +124,7 @@ def _several(options: CampaignOptions, seeds: range, first: SeedOrigin, folder: 
             planted=planted,
             own=own,
             compatibility=first.compatibility,
+            search=first.search,
             keep=folder if planted is None else None,
             out=options.out,
             until=lambda outcome: (planted is not None or options.shrink) and not outcome.is_valid,
@@ -168,6 +172,8 @@ def _failure(origin: SeedOrigin, outcome: SeedOutcome) -> str:
     command = ["upheaval", "campaign", "--seeds", f"{seed}..{seed}"]
     if origin.compatibility != OWN:
         command += ["--compatibility", origin.compatibility]
+    if origin.search != UNIFORM:
+        command += ["--search", origin.search]
     if origin.planted is not None:
         command += ["--planted", origin.planted]
     if own is not None:

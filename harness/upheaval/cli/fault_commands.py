@@ -4,7 +4,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from upheaval.cli.parsing import (
     COMPONENTS,
@@ -31,6 +31,9 @@ from upheaval.cli.parsing import (
 )
 from upheaval.runtime_names import LIVE_RUNTIMES, RUNTIMES
 from upheaval_chaos.options import option
+
+SEARCHES: Final = ("uniform", "delivery")
+"""Those of `campaign.searches`, which the help must not import."""
 
 
 def _live_runtime() -> Any:
@@ -140,6 +143,12 @@ class CampaignOptions:
     launcher: str | None = launcher_option()
     jvm: str | None = jvm_option()
     seeds: str = option("--seeds", default="1..100", metavar="A..B", help="both included (default 1..100)")
+    search: str = option(
+        "--search",
+        choices=SEARCHES,
+        default=SEARCHES[0],
+        help="delivery: seeds with priorities of channels between members, too (default uniform)",
+    )
     workers: int = option("--workers", default=1, help="how many processes (default 1)")
     engine: str = engine_option()
     master: str | None = master_option()

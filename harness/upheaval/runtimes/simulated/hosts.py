@@ -4,11 +4,12 @@ The observer looks at the hosts: their boots, what members wrote to their disks,
 delivered.
 """
 
+from itertools import permutations
 from typing import Final
 
 from upheaval.runtimes.simulated.cluster import INGRESS_PORT, SimulatedCluster, SimulatedMember, host_of
 from upheaval.runtimes.simulated.disk import Disk
-from upheaval.runtimes.simulated.links import LinkTraffic
+from upheaval.runtimes.simulated.links import Link as ChannelLink, LinkTraffic
 from upheaval.runtimes.simulated.world import START_EPOCH_MS, START_NS
 from upheaval.system import log_recording_id
 from upheaval_chaos.target import CHANNELS, CLIENTS, INGRESS, DiskWork, Link
@@ -55,6 +56,12 @@ def _is_ended(member: SimulatedMember, recording_id: int) -> bool:
     catalog = member.disk.find(f"{layout.ARCHIVE_DIRECTORY}/{CATALOG}")
     entries = decode_catalog(catalog.read(0, catalog.size)).entries
     return any(entry.recording_id == recording_id and entry.stop_position != NULL_POSITION for entry in entries)
+
+
+def channels_of(cluster: SimulatedCluster) -> list[ChannelLink]:
+    """All channels from one member to another."""
+    pairs = permutations([member.host for member in cluster.members], 2)
+    return [cluster.fabric.channel(*pair, PORTS[channel]) for pair in pairs for channel in CHANNELS]
 
 
 def host_of_end(end: int) -> str:

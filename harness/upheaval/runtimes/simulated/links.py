@@ -134,6 +134,12 @@ class Link:
         """The silence after which its connections end; None for never."""
         return self.silence_ns if self.silence_ns is not None or self.whole is None else self.whole.silence_ns
 
+    def delay(self, delay_ns: Callable[[], int]) -> None:
+        """Deliver each message later, by what `delay_ns` returns for it."""
+        draw, jitter_ns = self.draw_latency, max(self.jitter_ns, 1)
+        self.jitter_ns = jitter_ns
+        self.draw_latency = lambda: draw() + delay_ns() / jitter_ns
+
     def belongs_to(self, link: "Link") -> bool:
         """Whether it is that link or a channel of it."""
         return self is link or self.whole is link
