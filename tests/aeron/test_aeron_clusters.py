@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.load_runs import kill_the_leader
+from support.valid import require_valid
 from upheaval.checkers.evidence.recordings import snapshot_entries
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
@@ -151,7 +152,7 @@ def test_a_cluster_is_made_used_broken_and_ended_by_hand(tmp_path: Path, capsys:
     capsys.readouterr()
     assert main(["tool", str(folder / "member-0"), "list-members"]) == FAILED
     assert capsys.readouterr().out == "timeout waiting for response from node\n"
-    assert verify_run(folder).verdict is Verdict.VALID, verify_run(folder).findings
+    require_valid(verify_run(folder))
     assert shared_memory(folder) == []
 
 

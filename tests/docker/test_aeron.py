@@ -14,6 +14,7 @@ from support.docker_runs import left_of
 from support.fault_cases import CASES, WORKLOAD, fault_of, one_round
 from support.saboteur import Sabotage
 from support.stranger import copy_of, pytest_in
+from support.valid import require_valid
 from upheaval import images
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
@@ -135,7 +136,7 @@ def test_a_leader_of_aeron_is_killed_and_returns_and_what_members_say_is_seen(
     finally:
         cluster.down()
     report = verify_run(tmp_path / "run")
-    assert report.verdict is Verdict.VALID, report.findings
+    require_valid(report)
     assert {Promise.VOTES_KEPT, Promise.COMMITS_KEPT} <= {finding.promise for finding in report.findings}
     assert left_of(engine, cluster.config.run_id) == []
 

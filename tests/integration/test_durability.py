@@ -8,8 +8,8 @@ import pytest
 
 from support import strace_log
 from support.strace_log import Event, Sent, SyncBegun, Synced, Written
+from support.valid import require_valid
 from upheaval.checkers.judge import verify_run
-from upheaval.checkers.verdict import Verdict
 from upheaval.runtimes.process_load import ProcessLoad
 from upheaval.workload import WorkloadSettings
 from upheaval_node.errors import DecodeError
@@ -108,7 +108,7 @@ def test_positions_and_votes_leave_only_after_the_sync_that_covers_them(
         load.wait_until_acknowledged(load.counts.ok + 50, TIMEOUT_S)
     assert cluster.converge(TIMEOUT_S).reached
     cluster.down()
-    assert verify_run(cluster.folder).verdict is Verdict.VALID
+    require_valid(verify_run(cluster.folder))
 
     positions, votes, log_syncs = 0, 0, 0
     for output in outputs:

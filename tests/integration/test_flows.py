@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from support.flows import FLOWS, SERVICE, SOURCE, Books
-from upheaval import Verdict
+from support.valid import require_valid
 from upheaval.testing.cluster import Cluster
 
 
@@ -26,4 +26,4 @@ def test_the_flow(flow: Callable[[Books], None], books: Books) -> None:
 
 def test_the_run_of_all_flows_is_valid(books: Books) -> None:
     report = books.cluster.verify()
-    assert report.verdict is Verdict.VALID, report.findings
+    require_valid(report)

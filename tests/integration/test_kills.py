@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
+from support.valid import require_valid
 from upheaval.checkers.judge import verify_run
-from upheaval.checkers.verdict import Verdict
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.runtimes.process_load import ProcessLoad
 from upheaval.system import COMPONENTS
@@ -27,7 +27,7 @@ def _judge(cluster: ProcessCluster, kills: int) -> None:
     assert converge.reached, converge.why
     cluster.down()
     report = verify_run(cluster.folder)
-    assert report.verdict is Verdict.VALID, report.findings
+    require_valid(report)
     faults = list(cluster.run.read_faults())
     assert len(faults) == kills
     assert all(fault.heal_end_ns is not None for fault in faults)

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from support.live_clusters import end_without_trace
-from upheaval import Cluster, Verdict
+from support.valid import require_valid
+from upheaval import Cluster
 from upheaval.cli.main import main
 from upheaval.operations.maintenance import parse_app_version, replace_host, upgrade
 from upheaval.runtimes.process import ProcessCluster
@@ -36,7 +37,7 @@ def test_clients_go_on_over_an_upgrade_and_a_new_host(tmp_path: Path, seeded: bo
         assert (kept / "archive").is_dir()
         cluster.workload.wait_for(200)
         report = cluster.verify()
-    assert report.verdict is Verdict.VALID, report.findings
+    require_valid(report)
     whats = [fault.what for fault in cluster.run.read_faults()]
     assert whats == ["stop"] * 3 + ["kill"]
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.own_services import SERVICES, importable
+from support.valid import require_valid
 from upheaval import Cluster, CorrelationAt, NotSent, UsageError, Verdict
 from upheaval.checkers.promises import Promise
 from upheaval.records import Outcome
@@ -39,7 +40,7 @@ def test_a_right_service_that_broadcasts_is_valid_with_its_correlation_ids(runti
         report = cluster.verify()
     assert {number for number, _ in heard} == {0}
     assert len(heard) >= BIDS // 2
-    assert report.verdict is Verdict.VALID, report
+    require_valid(report)
     strays = [stray for stray in cluster.run.read_strays() if stray.text is not None]
     assert len(strays) >= len(heard)
     acknowledged = [call for call in cluster.run.read_history() if call.outcome is Outcome.OK]
@@ -70,7 +71,7 @@ def test_requests_of_several_clients_are_under_way_at_once(runtime: str, tmp_pat
             cluster.together((clients[0], BID.pack(1, 1)), (clients[0], BID.pack(2, 1)))
         report = cluster.assert_valid()
     calls = list(cluster.run.read_history())
-    assert report.verdict is Verdict.VALID
+    require_valid(report)
     assert any(one.invoke_ns < other.complete_ns <= one.complete_ns for other, one in pairwise(calls))
 
 

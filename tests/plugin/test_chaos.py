@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from support.saboteur import Sabotage, Saboteur
+from support.valid import require_valid
 from upheaval import ActiveFault, Chaos, Cluster, HarnessError, UnknownOutcome, Verdict
 from upheaval.errors import EnvironmentFault
 from upheaval.execution.simulated import SimulatedTarget
@@ -55,7 +56,7 @@ def test_a_fault_is_proved_healed_and_written_down(cluster: Cluster, name: str) 
     assert cluster.chaos.active == []
     cluster.workload.wait_for(100)
     report = cluster.verify()
-    assert report.verdict is Verdict.VALID, report
+    require_valid(report)
     (record,) = cluster.run.read_faults()
     assert record.is_proved
     assert record.statement.split()[0] == name.split()[0]

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from upheaval import Cluster, HarnessError, Verdict
+from support.valid import require_valid
+from upheaval import Cluster, HarnessError
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.system import ClusterSpec
 from upheaval.system.process_table import processes_of
@@ -21,7 +22,7 @@ def test_a_component_is_killed_alone_and_the_run_is_judged(tmp_path: Path) -> No
         cluster.wait_until_leader(other_than=leader)
         cluster.workload.wait_for(50)
         report = cluster.verify()
-    assert report.verdict is Verdict.VALID, report
+    require_valid(report)
     (fault,) = cluster.run.read_faults()
     assert (fault.what, fault.where) == ("kill", f"member-{leader}/archive")
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from upheaval import Cluster, UnknownOutcome, Verdict
+from support.valid import require_valid
+from upheaval import Cluster, UnknownOutcome
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def test_snapshots_and_a_shutdown_are_proved_and_written_down(cluster: Cluster) 
     cluster.workload.wait_for(50)
     assert cluster.snapshot() > first
     report = cluster.verify()
-    assert report.verdict is Verdict.VALID, report
+    require_valid(report)
     controls = list(cluster.run.read_controls())
     assert [control.what for control in controls] == ["snapshot", "shutdown", "start", "snapshot", "snapshot"]
     assert all(control.proof.holds for control in controls)
@@ -44,7 +45,7 @@ def test_a_suspended_cluster_takes_nothing_until_it_is_resumed(cluster: Cluster)
     assert load.counts.ok <= before + 8
     cluster.resume_cluster()
     load.wait_for(50)
-    assert cluster.verify().verdict is Verdict.VALID
+    require_valid(cluster.verify())
 
 
 def test_an_abort_ends_all_members_and_leaves_no_snapshot(cluster: Cluster) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from support.valid import require_valid
 from upheaval import Cluster, NotSent, OutcomeUnknown, UsageError, Verdict
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import OwnPromise, Promise
@@ -57,12 +58,12 @@ def test_only_the_model_finds_what_is_wrong_on_all_members_alike(service: str, s
 @pytest.mark.parametrize("runtime", ["simulated", pytest.param("process", marks=pytest.mark.nightly)])
 def test_a_right_service_stays_valid_over_the_death_of_its_leader(runtime: str, tmp_path: Path) -> None:
     report = run_of("Fenced", tmp_path, "fenced_model:Locks", runtime=runtime, kills=True)
-    assert report.verdict is Verdict.VALID, str(report)
+    require_valid(report)
     assert report.finding(Promise.LINEARIZABLE).detail.startswith("12" if runtime == "simulated" else "1")
 
 
 def test_a_service_is_a_model_of_itself(tmp_path: Path) -> None:
-    assert run_of("Fenced", tmp_path, "fenced:Fenced").verdict is Verdict.VALID
+    require_valid(run_of("Fenced", tmp_path, "fenced:Fenced"))
 
 
 def test_a_promise_of_ones_own_is_broken_by_its_name(tmp_path: Path) -> None:
@@ -103,5 +104,5 @@ def test_a_model_hears_of_sessions_terms_timers_own_messages_and_time(model: str
         answers = json.loads(cluster.client(timeout_s=5).request(b"odd"))
         assert all(count > 1 for count in answers[3:])
         report = cluster.verify()
-    assert report.verdict is Verdict.VALID, str(report)
+    require_valid(report)
     assert report.finding(Promise.LINEARIZABLE).detail.startswith("121 answers of calls are those of the model tally:")

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from support.own_services import RIGHT, RIGHT_WITH_USERS, judged_right
-from upheaval import Verdict
-from upheaval.checkers.verdict import Report
+from support.valid import require_valid
 
 pytestmark = pytest.mark.usefixtures("shared")
 SEED = 2
@@ -14,10 +13,6 @@ SEED = 2
 SEEDS_OF_A_NIGHT = {**dict.fromkeys(RIGHT, range(3, 207)), **dict.fromkeys(RIGHT_WITH_USERS, range(3, 7))}
 """Those with users have campaigns of their own, `tests/load/test_right_services.py`."""
 RUNS_OF_A_NIGHT = {**dict.fromkeys(RIGHT, range(1, 21)), **dict.fromkeys(RIGHT_WITH_USERS, range(1, 11))}
-
-
-def require_valid(report: Report) -> None:
-    assert report.verdict is Verdict.VALID, report
 
 
 @pytest.mark.parametrize(

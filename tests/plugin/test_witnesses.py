@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from support.own_services import SERVICES
+from support.valid import require_valid
 from upheaval import Cluster, Verdict
 from upheaval.checkers.promises import Promise
 
@@ -56,7 +57,7 @@ def test_a_cluster_takes_them_before_the_first_fault_and_after_a_heal(
         asked(cluster, "after")
         report = cluster.verify()
     assert commands(cluster) == ["snapshot"] * count
-    assert report.verdict is Verdict.VALID, report
+    require_valid(report)
 
 
 def test_none_is_taken_of_a_cluster_that_is_not_calm_or_runs_a_shipped_service(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from support.valid import require_valid
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Verdict
 from upheaval.execution.run import ScenarioResult, run_scenario
@@ -35,7 +36,7 @@ def played(scenario: Scenario, folder: Path, planted: str | None = None) -> tupl
 
 def test_a_snapshot_that_all_members_take_is_recorded_with_its_position(tmp_path: Path) -> None:
     result, controls = played(calm(AskFor(AdminCommand.SNAPSHOT), WaitSeconds(1), WaitOperations(10)), tmp_path)
-    assert result.verdict is Verdict.VALID, result.report.findings
+    require_valid(result.report)
     (record,) = [control for control in controls if control.what == AdminCommand.SNAPSHOT]
     positions = {str(seen) for seen in record.members.values()}
     assert (len(record.members), len(positions), record.proof.holds) == (3, 1, True)
@@ -75,4 +76,4 @@ def test_one_that_left_none_is_found(tmp_path: Path) -> None:
 def test_a_cluster_that_is_asked_to_end_starts_again(lines: str, tmp_path: Path) -> None:
     text = f"title t\nwait operations 100\n{lines}start\nwait operations 50\n"
     result, _ = played(parse_scenario(text, name="ends", where="ends"), tmp_path)
-    assert result.verdict is Verdict.VALID, result.report.findings
+    require_valid(result.report)

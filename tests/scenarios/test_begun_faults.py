@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from support.saboteur import Sabotage, Saboteur
-from upheaval.checkers.verdict import Verdict
+from support.valid import require_valid
 from upheaval.execution.run import run_scenario
 from upheaval.execution.simulated import SimulatedStage
 from upheaval.records import RunFolder
@@ -36,7 +36,7 @@ def test_a_fault_is_begun_at_a_member_that_had_none(tmp_path: Path) -> None:
     scenario = parse_scenario(TEXT, name="begun", where="begun")
     stage = SimulatedStage(scenario, 1, tmp_path)
     result = run_scenario(scenario, stage, runtime="simulated", seed=1, say=lambda _: None)
-    assert result.verdict is Verdict.VALID, result.report.findings
+    require_valid(result.report)
     faults = {fault.name: fault for fault in RunFolder(tmp_path).read_faults()}
     assert faults.keys() == {"alone", "apart", "dead"}
     old, new = faults["alone"].members[0], faults["apart"].members[0]

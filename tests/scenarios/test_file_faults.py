@@ -6,6 +6,7 @@ import pytest
 
 from support.fault_cases import WORKLOAD, fault_of, settle
 from support.saboteur import Sabotage, Saboteur
+from support.valid import require_valid
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Verdict
@@ -48,7 +49,7 @@ def torn(part: Part, who: str = "follower") -> Scenario:
 def run_on(stage: Stage, scenario: Scenario, runtime: str) -> list[FaultRecord]:
     """The faults of a run that is valid."""
     result = run_scenario(scenario, stage, runtime=runtime, seed=1, say=lambda _: None)
-    assert result.verdict is Verdict.VALID, result.report.findings
+    require_valid(result.report)
     assert verify_run(stage.run.path) == result.report
     return list(stage.run.read_faults())
 

@@ -10,8 +10,8 @@ import pytest
 
 from support.library import judged_everywhere, planned_faults, promises_in_the_simulation, scenarios_of
 from support.live_clusters import end_without_trace
+from support.valid import require_valid
 from upheaval.checkers.judge import verify_run
-from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
 from upheaval.execution.live import LiveStage
 from upheaval.execution.run import ScenarioResult, run_scenario
@@ -52,7 +52,7 @@ def test_the_scenario_is_valid_and_its_faults_are_proved(
     name: str, perform: Callable[[str], tuple[Path, ScenarioResult]], promises: list[str]
 ) -> None:
     folder, result = perform(name)
-    assert result.verdict is Verdict.VALID, result.report.findings
+    require_valid(result.report)
     assert judged_everywhere(finding.promise for finding in result.report.findings) == promises
     assert verify_run(folder) == result.report
     assert len(list(RunFolder(folder).read_faults())) == planned_faults(name)
@@ -72,7 +72,7 @@ def test_a_step_begins_when_a_message_was_sent(tmp_path: Path) -> None:
     scenario = parse_scenario(text, name="votes", where="votes")
     stage = LiveStage(scenario, "process", 1, tmp_path / "run")
     result = run_scenario(scenario, stage, runtime="process", seed=1, say=said.append)
-    assert result.verdict is Verdict.VALID, result.report.findings
+    require_valid(result.report)
     waited = [line.split()[0] for line in said if line.endswith(("is sent", "leads"))]
     assert waited == ["Vote", "member"]
 
@@ -83,7 +83,7 @@ def test_what_happened_is_replayed_there_and_in_the_simulation(
     perform: Callable[[str], tuple[Path, ScenarioResult]],
 ) -> None:
     first, result = perform("leader-killed")
-    assert result.verdict is Verdict.VALID, result.report.findings
+    require_valid(result.report)
     (killed,) = RunFolder(first).read_faults()
     for runtime in ("process", "simulated"):
         folder = tmp_path / runtime

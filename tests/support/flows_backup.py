@@ -6,6 +6,7 @@ The runtimes are not known here: who calls says how clusters are made.
 from collections.abc import Callable
 from pathlib import Path
 
+from support.valid import require_valid
 from upheaval import Verdict
 from upheaval.checkers.promises import Promise
 from upheaval.testing.cluster import Cluster
@@ -21,7 +22,7 @@ def backup_under_load_and_restore(make: Make, folder: Path) -> None:
     with make(folder=folder / "first") as cluster:
         position = back_up_under_load(cluster)
         report = cluster.verify()
-    assert report.verdict is Verdict.VALID, report.findings
+    require_valid(report)
     assert report.finding(Promise.BACKED_UP).verdict is Verdict.VALID, report.finding(Promise.BACKED_UP)
     restore_and_go_on(make, cluster.backup.folder, folder / "second", position)
 
@@ -56,7 +57,7 @@ def restore_and_go_on(make: Make, backup: Path, folder: Path, position: int) -> 
         assert cluster.status()[cluster.wait_until_leader()].commit_position >= position
         cluster.workload.wait_for(OPERATIONS)
         report = cluster.verify()
-    assert report.verdict is Verdict.VALID, report.findings
+    require_valid(report)
     finding = report.finding(Promise.BACKED_UP)
     assert "restored from backup-0" in finding.detail
     assert finding.verdict is Verdict.VALID, finding

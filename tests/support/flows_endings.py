@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Final
 
 from support.flows import SOURCE, Books
+from support.valid import require_valid
 from upheaval import Client, NotSent, OutcomeUnknown
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.verdict import Report, Verdict
+from upheaval.checkers.verdict import Report
 from upheaval.records import MemberFolder, TraceEvent
 
 SERVICE: Final = "quitting_bank:QuittingBank"
@@ -85,7 +86,7 @@ ENDINGS: Final[tuple[Callable[[Books], None], ...]] = (abort, without_a_follower
 
 def require_judged(books: Books, report: Report) -> None:
     """The run is valid, its ends by order among what was looked at; the service that quit heard of its end once."""
-    assert report.verdict is Verdict.VALID, report.findings
+    require_valid(report)
     ended = report.finding(Promise.ENDS_AT_ONE_POSITION).detail.split("; ")
     ordered = [control for control in books.cluster.run.read_controls() if control.what in ("shutdown", "abort")]
     assert ordered

@@ -14,6 +14,7 @@ from typing import Final
 import pytest
 
 from support.tls_world import certificates, files_of, own_copy
+from support.valid import require_valid
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.protocol.identities import AUTHORITIES, PRINCIPALS, SECURITY_FILE
@@ -168,7 +169,7 @@ def the_run_is_valid_and_says_who_was_there(guarded: Guarded) -> None:
     run = guarded.cluster.run
     report = verify_run(run.path)
     found = {finding.promise: finding for finding in report.findings}
-    assert report.verdict is Verdict.VALID, report.findings
+    require_valid(report)
     assert "all of 3 principals" in found[Promise.ONLY_CREDENTIALS].detail
     assert "refused 3 times" in found[Promise.ONLY_CREDENTIALS].detail
     assert "client, member-0, member-1, member-2" in found[Promise.ONLY_AUTHORITY].detail

@@ -6,6 +6,7 @@ The runtimes are not known here: who calls says how clusters are made.
 from collections.abc import Callable
 from pathlib import Path
 
+from support.valid import require_valid
 from upheaval import Verdict
 from upheaval.checkers.promises import Promise
 from upheaval.testing.cluster import Cluster
@@ -25,7 +26,7 @@ def standby_snapshot_and_promotion(make: Make, folder: Path, *, deaths: bool = T
     with make(folder=folder / "first") as cluster:
         position = snapshots_under_load(cluster, deaths=deaths)
         report = cluster.verify()
-    assert report.verdict is Verdict.VALID, report.findings
+    require_valid(report)
     for promise in (Promise.STATES_AGREE, Promise.SNAPSHOT_IS_REPLAY, Promise.BACKED_UP):
         assert report.finding(promise).verdict is Verdict.VALID, report.finding(promise)
     assert "standby-0 has" in report.finding(Promise.BACKED_UP).detail
@@ -73,7 +74,7 @@ def promote_and_go_on(make: Make, standby: Path, folder: Path, position: int) ->
         cluster.workload.start(rate=RATE)
         cluster.workload.wait_for(OPERATIONS)
         report = cluster.verify()
-    assert report.verdict is Verdict.VALID, report.findings
+    require_valid(report)
     finding = report.finding(Promise.BACKED_UP)
     assert "restored from standby-0" in finding.detail
     assert finding.verdict is Verdict.VALID, finding

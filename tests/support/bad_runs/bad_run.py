@@ -10,6 +10,7 @@ from tempfile import mkdtemp
 
 from support.flows import SERVICE, SOURCE
 from support.flows_standby import snapshots_under_load
+from support.valid import require_valid
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Verdict
 from upheaval.execution.run import run_scenario
@@ -54,17 +55,17 @@ def _good_run(name: str) -> Path:
     if name == STANDBY_RUN:
         with Cluster(runtime="simulated", folder=folder, seed=1) as cluster:
             snapshots_under_load(cluster, deaths=False)
-            assert cluster.verify().verdict is Verdict.VALID
+            require_valid(cluster.verify())
         return folder
     if name == CALLS_RUN:
         with Cluster(SERVICE, SOURCE, runtime="simulated", folder=folder, seed=1) as cluster:
             _ask_twice(cluster)
-            assert cluster.verify().verdict is Verdict.VALID
+            require_valid(cluster.verify())
         return folder
     scenario = load_scenario(name)
     stage = SimulatedStage(scenario, 1, folder)
     result = run_scenario(scenario, stage, runtime="simulated", seed=1, say=lambda _: None)
-    assert result.verdict is Verdict.VALID, result.report.findings
+    require_valid(result.report)
     return folder
 
 
