@@ -2,6 +2,7 @@
 
 import json
 import os
+from argparse import ArgumentParser
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from upheaval.cli.main import main
 from upheaval.cli.settings import Settings, read_settings
 from upheaval.errors import UsageError
 from upheaval.runtime_names import LIVE_RUNTIMES
+from upheaval_chaos.options import parse
 
 TABLE = """
 [tool.upheaval]
@@ -83,29 +85,9 @@ def test_a_variable_that_makes_no_sense_is_named() -> None:
 
 
 def options(service: str | None = None, user: str | None = None, system: str | None = None) -> CampaignOptions:
-    return CampaignOptions(
-        runtime=None,
-        system=system,
-        launcher=None,
-        jvm=None,
-        seeds="1..1",
-        workers=1,
-        service=service,
-        user=user,
-        model=None,
-        schema=None,
-        labels=(),
-        json=False,
-        out=None,
-        dir=None,
-        shrink=False,
-        canary=False,
-        planted=None,
-        compatibility="upheaval",
-        engine="python",
-        master=None,
-        lake=None,
-    )
+    """As the command line gives them."""
+    named = replace(parse(ArgumentParser(), CampaignOptions, []), labels=())
+    return replace(named, service=service, user=user, system=system)
 
 
 def test_options_come_before_what_a_project_sets() -> None:
