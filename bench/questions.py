@@ -142,12 +142,15 @@ def rows_of(engine: Engine, sql: str) -> list[str]:
 
 
 def totals_of(engine: Engine, view: str) -> str:
-    """The query for how many rows a view has, and for each column how many values, and what they add up to."""
+    """The query for how many rows a view has, and for each column how many values, and what their sizes add up to.
+
+    With their signs, the differences of `pairs` in both directions would add up to the rest of a rounding.
+    """
     columns = ["count(*) AS n"]
     for number, (name, kind) in enumerate(engine.columns(view)):
         columns.append(f"count(`{name}`) AS c{number}")
         if kind.partition("(")[0] in NUMBERS:
-            columns.append(f"sum(cast(`{name}` AS double)) AS s{number}")
+            columns.append(f"sum(abs(cast(`{name}` AS double))) AS s{number}")
         elif kind in TEXTS:
             columns.append(f"sum(length(`{name}`)) AS l{number}, count(DISTINCT `{name}`) AS d{number}")
             columns.append(f"min(`{name}`) AS a{number}, max(`{name}`) AS z{number}")

@@ -120,8 +120,9 @@ def _rows(
         try:
             fields = json.loads(line)
             values = {field.name: _value(fields.get(field.name), field.type) for field in _OF_LINE}
-            seconds = next((float(fields[name]) for name in _SECONDS if fields.get(name) is not None), None)
-        except (ValueError, TypeError, AttributeError):
+            known = (_value(fields.get(name), pa.float64()) for name in _SECONDS)
+            seconds = next((float(value) for value in known if value is not None), None)
+        except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
             shown = line.decode("utf-8", "replace").rstrip("\r\n")[:_REASON_LENGTH]
             yield run, *nothing, None, None, None, None, f"{file}: no seed: {shown}", *made
             continue

@@ -93,6 +93,9 @@ def test_a_campaign_that_has_grown_replaces_what_was_there_and_seeds_that_differ
         '{"seed":7,"verdict":"valid","seconds":"long"}',
         '{"seed":7,"verdict":"valid","faults":"kill"}',
         '{"seed":7,"verdict":"valid","moves":{"A>B":1.5}}',
+        '{"seed":7,"verdict":"valid","seconds":1' + "0" * 400 + "}",
+        '{"seed":7,"verdict":"valid","seconds":true}',
+        "[" * 100_000,
         "[7]",
         "7",
         '{"seed":7,',
@@ -105,7 +108,7 @@ def test_a_line_that_is_no_seed_is_a_reject_and_leaves_the_others(words: str, tm
         stream.write(f"{words}\n\n" + json.dumps({**line(9, "1"), "detail": "\ud800", "tape": {"a": "\udc00"}}) + "\n")
     lake = str(tmp_path / "lake")
     assert list(ingest_campaigns([file], lake).values()) == [{"seeds": 2, "rejects": 1}]
-    assert asked(lake, "SELECT reason FROM rejects", 9).rows == ((f"{file}: no seed: {words}",),)
+    assert asked(lake, "SELECT reason FROM rejects", 9).rows == ((f"{file}: no seed: {words[:80]}",),)
     rows = asked(lake, "SELECT seed, detail, tape FROM seeds WHERE seed = 9", 9).rows
     assert rows == ((9, "\\ud800", '{"a":"\\udc00"}'),)
 

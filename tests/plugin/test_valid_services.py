@@ -9,7 +9,7 @@ from support.valid import require_valid
 
 pytestmark = pytest.mark.usefixtures("shared")
 SEED = 2
-"""It gives services that follow each other other happenings, and all services together each of them."""
+"""Neighbouring services get different happenings; all services together cover every one."""
 SEEDS_OF_A_NIGHT = {**dict.fromkeys(RIGHT, range(3, 207)), **dict.fromkeys(RIGHT_WITH_USERS, range(3, 7))}
 """Those with users have campaigns of their own, `tests/load/test_right_services.py`."""
 RUNS_OF_A_NIGHT = {**dict.fromkeys(RIGHT, range(1, 21)), **dict.fromkeys(RIGHT_WITH_USERS, range(1, 11))}

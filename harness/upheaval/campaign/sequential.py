@@ -13,7 +13,7 @@ RARELY: Final = 0.1
 ERROR: Final = 0.1
 """The probability of each wrong decision."""
 RUNS_MAX: Final = 10
-"""After this many runs, an open decision is rarely."""
+"""After this many runs, a test that is still open decides for the lower rate."""
 _ALIKE: Final = log(OFTEN / RARELY)
 _OTHERWISE: Final = log((1 - OFTEN) / (1 - RARELY))
 _BOUND: Final = log((1 - ERROR) / ERROR)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.campaign.fingerprint import Fingerprint
+from upheaval.campaign.live import UNSTARTED_MAX
 from upheaval.campaign.pool import some_at_a_time
 from upheaval.campaign.shrink import Budget, Shrinking
 from upheaval.campaign.tape import Fields
@@ -44,10 +45,8 @@ class SmallestText:
     fresh: int
     """How many of the fresh runs fail the same way: with other seeds, or of live members."""
 
-    @property
-    def fresh_runs(self) -> int:
-        """The number of fresh runs."""
-        return FRESH_RUNS if self.origin.is_live else FRESH_SEEDS
+    fresh_runs: int
+    """The number of fresh runs."""
 
 
 def shrink_text(
@@ -76,8 +75,8 @@ def shrink_text(
     if origin.is_live:
         fresh = _live_failures(origin, smallest, wanted, tries.with_name(RUN_FOLDER))
     else:
-        fresh = _failures_of_seeds(origin, smallest, wanted, jobs)
-    return SmallestText(smallest, origin, searched.shown, log.runs, searched.is_over, log.others(wanted), fresh)
+        fresh = _failures_of_seeds(origin, smallest, wanted, jobs), FRESH_SEEDS
+    return SmallestText(smallest, origin, searched.shown, log.runs, searched.is_over, log.others(wanted), *fresh)
 
 
 def _failures_of_seeds(origin: TextOrigin, text: str, wanted: Fingerprint, jobs: int) -> int:
@@ -93,22 +92,24 @@ def _try_seed(origin: TextOrigin, text: str, scratch: Path, seed: int) -> Try:
     return try_text(replace(origin, seed=seed), text, scratch)
 
 
-def _live_failures(origin: TextOrigin, text: str, wanted: Fingerprint, run_folder: Path) -> int:
-    """Keeps the folder of the first run that fails alike."""
+def _live_failures(origin: TextOrigin, text: str, wanted: Fingerprint, run_folder: Path) -> tuple[int, int]:
+    """How many runs fail alike, and of how many whose clusters started. Leaves the folder of the first that does."""
     shutil.rmtree(run_folder, ignore_errors=True)
-    alike = 0
+    alike = runs = 0
     with owned_folder("campaign") as scratch:
         for number in range(FRESH_RUNS):
             folder = scratch / f"{origin.name}-{number}"
             try:
                 is_alike = wanted in run_live_text(origin, text, folder).fingerprints
             except EnvironmentFault:
-                is_alike = False
-            alike += is_alike
+                if number - runs + 1 == UNSTARTED_MAX:
+                    raise
+                continue
+            runs, alike = runs + 1, alike + is_alike
             if is_alike and not run_folder.exists():
                 shutil.copytree(folder, run_folder, symlinks=True)
             shutil.rmtree(folder, ignore_errors=True)
-    return alike
+    return alike, runs
 
 
 def state_seed(

@@ -98,8 +98,8 @@ def try_text_tape(origin: TextOrigin, wanted: Fingerprint, tape: Fields, scratch
 
 
 def try_live_text(origin: TextOrigin, wanted: Fingerprint, text: str, scratch: Path) -> Try:
-    """Run and judge a text on live members until it is decided whether it fails alike often. Only then it has the
-    wanted fingerprint.
+    """Run and judge a text on live members until a test decides. The result has the wanted fingerprint only if the text
+    fails alike often.
     """
     origin.scenario(text)
     folder = scratch / origin.name
@@ -120,7 +120,6 @@ def until_decided(run: Callable[[], Try], wanted: Fingerprint) -> Try:
     shown, others, unstarted = REFUSED, dict[Fingerprint, None](), 0
     alike = runs = 0
     while (is_often := fails_often(alike, runs)) is None:
-        runs += 1
         try:
             tried = run()
         except EnvironmentFault:
@@ -128,7 +127,7 @@ def until_decided(run: Callable[[], Try], wanted: Fingerprint) -> Try:
             if unstarted == UNSTARTED_MAX:
                 raise
             continue
-        unstarted = 0
+        runs, unstarted = runs + 1, 0
         others.update(dict.fromkeys(tried.fingerprints))
         if wanted in tried.fingerprints:
             alike, shown = alike + 1, tried

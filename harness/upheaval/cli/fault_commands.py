@@ -205,8 +205,12 @@ class ShrinkOptions:
         fallback=newest_recorded_run,
         help="the folder of a failed run or seed (default: the newest run in ./runs)",
     )
-    runs: int | None = option("--runs", type=above_zero, metavar="N", help="at most so many runs (default 300)")
-    seconds: float | None = option("--seconds", type=seconds, metavar="S", help="at most so long (default: no limit)")
+    runs: int | None = option(
+        "--runs", type=above_zero, metavar="N", help="begin no try after so many runs of the search (default 300)"
+    )
+    seconds: float | None = option(
+        "--seconds", type=seconds, metavar="S", help="begin no try after so long a search (default: no limit)"
+    )
     jobs: int = option("--jobs", type=above_zero, default=1, metavar="N", help="how many processes (default 1)")
     out: Path | None = option("--out", metavar="FOLDER", help="where the smallest run goes (default: RUN-smallest)")
     json: bool = json_option("print what is left as JSON")

@@ -17,11 +17,12 @@ from upheaval.checkers.verdict import Verdict
 from upheaval.cli.fault_commands import CampaignOptions
 from upheaval.cli.fault_rows import fault_rows
 from upheaval.cli.new_folder import run_folder, runs_folder
+from upheaval.cli.output import note
 from upheaval.cli.progress import CAMPAIGN_LINES_S, ProgressLine, bar
 from upheaval.cli.screen import screen_of
 from upheaval.cli.shrink import SUFFIX, report, shrink_recorded
 from upheaval.cli.verdict_text import evidence_block, failed_seed
-from upheaval.errors import UsageError
+from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
 from upheaval.load.own import load_maker, own_code
 from upheaval.records import write_atomically
 from upheaval.records.labels import labels_of, write_labels
@@ -60,9 +61,16 @@ def live_campaign(options: CampaignOptions, runtime: str, seeds: range) -> int:
             write_atomically(folder / SUMMARY_FILE, json.dumps(summary.to_fields(), indent=2) + "\n")
             print(json.dumps(summary.to_fields(), indent=2) if options.json else as_text(summary), flush=True)
         if failed is not None:
-            run = Path(failed.folder)
-            report(shrink_recorded(run, run.with_name(f"{run.name}{SUFFIX}"), Budget()))
+            _shrink(Path(failed.folder))
     return summary.verdict.exit_status
+
+
+def _shrink(run: Path) -> None:
+    """The campaign has found a broken promise, and ends with that status whether the run can be made simpler or not."""
+    try:
+        report(shrink_recorded(run, run.with_name(f"{run.name}{SUFFIX}"), Budget()))
+    except (EnvironmentFault, UnknownOutcome) as error:
+        note(f"{run} is as simple as it was: {error}")
 
 
 @contextmanager

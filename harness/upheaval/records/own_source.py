@@ -8,7 +8,7 @@ import ast
 import hashlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -52,7 +52,13 @@ def service_folder(service: str, named: Path, system: str, model: str = "") -> P
 
 def _has_module(folder: Path, name: str) -> bool:
     """Whether the folder has the module of `module:Class`, or the module of that name."""
-    return bool(source_digest(str(folder), f"{name.partition(':')[0]}:"))
+    return any(path.is_file() for path in _module_files(folder, name.partition(":")[0].split(".")))
+
+
+def _module_files(folder: Path, parts: Sequence[str]) -> tuple[Path, Path]:
+    """The files that a module of that name may be: itself, or that of a package."""
+    base = folder.joinpath(*(os.fsdecode(part.encode()) for part in parts))
+    return base.with_name(f"{base.name}.py"), base / "__init__.py"
 
 
 def _files(folder: Path, module: str) -> set[Path]:
@@ -61,8 +67,7 @@ def _files(folder: Path, module: str) -> set[Path]:
     while left:
         parts = left.pop()
         for number in range(1, len(parts) + 1):
-            base = folder.joinpath(*(os.fsdecode(part.encode()) for part in parts[:number]))
-            for path in (base.with_name(f"{base.name}.py"), base / "__init__.py"):
+            for path in _module_files(folder, parts[:number]):
                 if path not in files and path.is_file():
                     files.add(path)
                     left += _imports(path, path.parent.relative_to(folder).parts)

@@ -10,9 +10,11 @@ import pytest
 from support.built_runs import BuiltRun, good_run
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
+from upheaval.checkers.protocol.endings import check_endings
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.records import (
     ControlRecord,
+    Manifest,
     RunFolder,
 )
 from upheaval_chaos.record import FaultRecord, Proof
@@ -324,7 +326,11 @@ def test_a_missing_trace_makes_it_unknown(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("members", "begin_ns", "verdict"),
-    [((1,), 1, Verdict.VALID), ((0,), 1, Verdict.INVALID), ((1,), -5, Verdict.INVALID)],
+    [
+        ((1,), 1, Verdict.VALID),
+        ((0,), 1, Verdict.INVALID),
+        ((1,), -5, Verdict.INVALID),
+    ],
     ids=["wiped", "another one wiped", "wiped before"],
 )
 def test_the_recording_log_of_a_member_that_was_wiped_is_not_that_of_its_end(
@@ -334,3 +340,31 @@ def test_the_recording_log_of_a_member_that_was_wiped_is_not_that_of_its_end(
     fault = FaultRecord("wipe", "", begin_ns, begin_ns, begin_ns + 1, begin_ns + 1, *proofs, members=members)
     RunFolder(tmp_path).add_fault(fault)
     assert Ended().write(tmp_path, _recorded_elsewhere).verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("begin_ns", "is_proved", "verdict"),
+    [(2, True, Verdict.VALID), (9, True, Verdict.INVALID), (2, False, Verdict.UNKNOWN)],
+    ids=["before", "after", "not proved"],
+)
+def test_a_wipe_after_the_next_start_explains_no_shorter_log_at_it(
+    begin_ns: int, is_proved: bool, verdict: Verdict, tmp_path: Path
+) -> None:
+    member = tmp_path / "member-0"
+    member.mkdir()
+    started = [
+        {"ts": 1, "event": "process-start", "component": "all"},
+        {"ts": 1, "event": "cluster-end", "log_position": 4096, "leadership_term_id": 0, "requested_term_id": 0},
+        {"ts": 2, "event": "process-end", "component": "all", "status": 0},
+        {"ts": 3, "event": "process-start", "component": "all"},
+        {"ts": 4, "event": "election_state", "append_position": 1024},
+    ]
+    run = RunFolder(tmp_path)
+    manifest = Manifest("run-1", "process", 1, "test", 1)
+    run.write_manifest(manifest)
+    run.member(0).trace.write_text("".join(json.dumps(each) + "\n" for each in started))
+    proofs = (Proof(is_proved, "its files are gone"), Proof(True, "one is there"))
+    run.add_fault(FaultRecord("wipe", "", begin_ns, begin_ns, begin_ns + 1, begin_ns + 1, *proofs, members=(0,)))
+    (finding,) = check_endings(run, manifest, [])
+    assert isinstance(finding, Finding)
+    assert finding.verdict is verdict, finding

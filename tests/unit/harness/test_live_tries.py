@@ -42,7 +42,7 @@ def of(shown: str) -> Callable[[], Try]:
         ("----", 4, 0, False),
         ("A-------", 8, 1, False),
         ("-A---A---A", RUNS_MAX, 3, False),
-        ("xA-AA", 5, 3, True),
+        ("xAxxA", 2, 2, True),
     ],
 )
 def test_runs_decide_between_often_and_rarely(shown: str, runs: int, alike: int, is_often: bool) -> None:

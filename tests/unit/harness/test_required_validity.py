@@ -9,6 +9,7 @@ from support.valid import require_valid
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.records import Manifest, RunFolder
+from upheaval_chaos.record import FaultRecord
 
 KEPT = Finding(Promise.LINEARIZABLE, Verdict.VALID, "as the log")
 LATE = Finding(Promise.BOUNDS_KEPT, Verdict.UNKNOWN, "a stall explains it", late_ms=5536)
@@ -22,6 +23,13 @@ def report_of(path: Path, runtime: str, *findings: Finding) -> Report:
 def test_what_a_stall_explains_is_excused_of_live_members(tmp_path: Path) -> None:
     require_valid(report_of(tmp_path / "simulated", "simulated", KEPT))
     require_valid(report_of(tmp_path / "live", "process", KEPT, LATE))
+
+
+def test_a_pause_excuses_nothing(tmp_path: Path) -> None:
+    report = report_of(tmp_path, "process", KEPT, LATE)
+    RunFolder(tmp_path).add_fault(FaultRecord("pause", "member-0", 1, 1, members=(0,)))
+    with pytest.raises(AssertionError):
+        require_valid(report)
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,14 @@ def test_a_folder_with_the_module_stays(code: Path, tmp_path: Path) -> None:
     assert source_folder(SERVICE, other) == other
 
 
+def test_the_package_of_a_module_is_not_the_module(code: Path, tmp_path: Path) -> None:
+    for folder in (code, tmp_path / "models"):
+        (folder / "shop").mkdir()
+        (folder / "shop" / "__init__.py").write_text("")
+    (code / "shop" / "till.py").write_text("class Till:\n    pass\n")
+    assert source_folder("shop.till:Till", tmp_path / "models") == code
+
+
 def test_a_folder_gives_way_to_none_that_lacks_the_model(code: Path, tmp_path: Path) -> None:
     models = tmp_path / "models"
     assert source_folder(SERVICE, models, model="checks:Tills") == models

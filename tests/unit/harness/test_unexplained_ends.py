@@ -89,20 +89,26 @@ def test_a_kill_of_one_component_explains_no_end_of_another(
 
 
 @pytest.mark.parametrize(
-    ("second", "verdict"),
-    [(7, Verdict.VALID), (20, Verdict.INVALID), (5, Verdict.INVALID)],
-    ids=["after", "late", "before"],
+    ("second", "again_at", "component", "verdict"),
+    [
+        (7, 25, "archive", Verdict.VALID),
+        (20, 25, "archive", Verdict.INVALID),
+        (5, 25, "archive", Verdict.INVALID),
+        (9, 8, "archive", Verdict.INVALID),
+        (7, 25, "service-1", Verdict.INVALID),
+    ],
+    ids=["after", "late", "before", "beside the next module", "another service"],
 )
 def test_an_archive_ends_after_the_module_that_lost_its_service(
-    second: float, verdict: Verdict, tmp_path: Path
+    second: float, again_at: float, component: str, verdict: Verdict, tmp_path: Path
 ) -> None:
     kill = FaultRecord("kill", "member-0/service", 3 * S, 3 * S, members=(0,), component="service")
     module = [line(1, component="consensus"), {**line(6, "process-end", component="consensus"), "status": 6}]
-    archive = [line(1, component="archive"), {**line(second, "process-end", component="archive"), "status": 0}]
-    again = [line(25, component=name) for name in ("consensus", "archive")]
-    mine = sorted([*module, *archive], key=lambda each: float(str(each["ts"])))
+    ended = [line(1, component=component), {**line(second, "process-end", component=component), "status": 0}]
+    again = [line(again_at, component="consensus"), line(26, component=component)]
+    mine = sorted([*module, *ended, *again], key=lambda each: float(str(each["ts"])))
     other = [line(1), line(30, "role")]
-    assert judged(tmp_path, [*mine, *again], other, fault=replace(kill, heal_end_ns=25 * S)) is verdict
+    assert judged(tmp_path, mine, other, fault=replace(kill, heal_end_ns=25 * S)) is verdict
 
 
 def test_an_end_by_force_explains_the_ends_of_whom_it_names(tmp_path: Path) -> None:

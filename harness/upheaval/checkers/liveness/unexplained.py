@@ -60,6 +60,7 @@ _ORDINARY_PREFIXES: Final = ("ingress-peer-", "tls-peer-", "certificates not rea
 """Prefixes of errors that strangers or operators cause, and of Aeron's warnings."""
 _UNFORESEEN: Final = "unforeseen "
 """The prefix of the kind of an exception in a member of Aeron that is not one of Aeron's own."""
+_ARCHIVE: Final = "archive"
 _SERVICE_EGRESS: Final = re.compile(r"service-\d+-egress")
 _STORED: Final = frozenset({"catalog", "recovery", "delete", "damage", "log entry"})
 """Damage that a member reports in its own files."""
@@ -246,11 +247,18 @@ def _ends_with_cluster(life: ProcessLife, lives: Iterable[ProcessLife]) -> bool:
 
 
 def _follows_module(life: ProcessLife, lives: Iterable[ProcessLife]) -> bool:
-    """Whether it is another process of a split member, and ended after the module, whose own end is judged."""
-    if life.component in OF_MODULE:
+    """Whether it is the archive of a split member, and ended after the module, whose own end is judged, and before the
+    next module.
+    """
+    if life.component != _ARCHIVE:
         return False
     modules = (other for other in lives if other.member_id == life.member_id and other.component in OF_MODULE)
-    return any(module.status is not None and 0 <= life.last_ns - module.last_ns <= _GRACE_NS for module in modules)
+    return any(
+        module.status is not None
+        and 0 <= life.last_ns - module.last_ns <= _GRACE_NS
+        and (module.next_ns is None or life.last_ns <= module.next_ns)
+        for module in modules
+    )
 
 
 def _is_refused(life: ProcessLife) -> bool:

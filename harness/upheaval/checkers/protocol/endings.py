@@ -99,8 +99,14 @@ def check_endings(run: RunFolder, manifest: Manifest, controls: Sequence[Control
             _require_acks(groups, manifest, faults)
         for life in lives:
             _require_orderly(life, is_killed=any(_kills(fault, life) for fault in faults))
-            if not any(_wipes(fault, life) for fault in faults):
-                _require_recorded(run, life, is_latest=id(life) in latest)
+            wipes = [fault for fault in faults if _wipes(fault, life)]
+            if not wipes:
+                _require_recorded(run, life)
+            if id(life) in latest:
+                if not wipes:
+                    _require_log_end(run, life)
+            elif not any(fault.inject_begin_ns <= (life.next_ns or NEVER_NS) for fault in wipes):
+                _require_began_there(life, manifest.system)
         _require_ordered(commands, groups)
     except Broken as broken:
         return [broken.finding(Promise.ENDS_AT_ONE_POSITION)]
@@ -203,7 +209,8 @@ def _kills(fault: FaultRecord, life: Life) -> bool:
 
 def _wipes(fault: FaultRecord, life: Life) -> bool:
     """Whether the files that the member has now are not those of this life."""
-    return fault.what == FileFaultKind.WIPE and life.member_id in fault.members and fault.inject_end_ns >= life.ended_ns
+    is_wiped = fault.is_proved and fault.what == FileFaultKind.WIPE and life.member_id in fault.members
+    return is_wiped and fault.inject_end_ns >= life.ended_ns
 
 
 def _require_orderly(life: Life, *, is_killed: bool) -> None:
@@ -220,12 +227,9 @@ def _require_orderly(life: Life, *, is_killed: bool) -> None:
         raise life.broken("left no word of its exit status", Verdict.UNKNOWN)
 
 
-def _require_recorded(run: RunFolder, life: Life, *, is_latest: bool) -> None:
-    """Check that the recording log has the end of the term at the end position, and that the log ended exactly
-    there.
-    """
-    folder = run.member(life.member_id)
-    terms = term_entries(folder.recording_log)
+def _require_recorded(run: RunFolder, life: Life) -> None:
+    """Check that the recording log has the end of the term at the end position."""
+    terms = term_entries(run.member(life.member_id).recording_log)
     if not terms:
         raise life.broken("has no recording log", Verdict.UNKNOWN)
     recorded = {term: position for term, _, position in terms}
@@ -235,11 +239,12 @@ def _require_recorded(run: RunFolder, life: Life, *, is_latest: bool) -> None:
         raise life.broken(f"has the end of term {life.term_id} at {recorded[life.term_id]} in its recording log")
     if life.term_id not in recorded:
         raise life.broken(f"does not have term {life.term_id} in its recording log")
-    if not is_latest:
-        _require_began_there(life, run.read_manifest().system)
-        return
+
+
+def _require_log_end(run: RunFolder, life: Life) -> None:
+    """Check that the log of a member that did not start again ended exactly there."""
     try:
-        log_end = RecordedLog(folder).read_to_end()
+        log_end = RecordedLog(run.member(life.member_id)).read_to_end()
     except LogMissing as error:
         raise Broken(Verdict.UNKNOWN, str(error), members=(life.member_id,)) from error
     if log_end != life.position:

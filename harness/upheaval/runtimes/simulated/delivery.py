@@ -30,8 +30,11 @@ class DeliveryPriorities:
     """The priorities of some channels, from now on."""
 
     def __init__(self, channels: Sequence[Link], order: DeliveryOrder, random: Random) -> None:
-        self._lowest_ns = 2 * order.spread_ns
-        self._changes = {random.randrange(MESSAGES) for _ in range(order.depth - 1)}
+        changes = sorted(random.sample(range(MESSAGES), order.depth - 1))
+        self._lowest_ns = {
+            ordinal: order.spread_ns + order.spread_ns * place // len(changes)
+            for place, ordinal in enumerate(changes, start=1)
+        }
         self._ordinal = 0
         self._delays_ns = [order.spread_ns * rank // max(len(channels) - 1, 1) for rank in range(len(channels))]
         random.shuffle(self._delays_ns)
@@ -40,7 +43,6 @@ class DeliveryPriorities:
 
     def _delay_ns(self, number: int) -> int:
         """The delay of the next message on a channel."""
-        if self._ordinal in self._changes:
-            self._delays_ns[number] = self._lowest_ns
+        self._delays_ns[number] = self._lowest_ns.get(self._ordinal, self._delays_ns[number])
         self._ordinal += 1
         return self._delays_ns[number]
