@@ -36,7 +36,10 @@ def apart(work: Callable[[], _Result]) -> _Result:
     os.close(write_end)
     with os.fdopen(read_end, "rb") as pipe:
         content = pipe.read()
-    if os.waitpid(child, 0)[1]:
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if status == -signal.SIGALRM:
+        sys.exit(f"a copy did not end within {LONGEST_S} s")
+    if status:
         sys.exit(1)
     returned: _Result = pickle.loads(content)
     return returned
