@@ -120,8 +120,8 @@ def _rows(
         try:
             fields = json.loads(line)
             values = {field.name: _value(fields.get(field.name), field.type) for field in _OF_LINE}
-            known = (_value(fields.get(name), pa.float64()) for name in _SECONDS)
-            seconds = next((float(value) for value in known if value is not None), None)
+            durations = (_value(fields.get(name), pa.float64()) for name in _SECONDS)
+            seconds = next((float(value) for value in durations if value is not None), None)
         except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
             shown = line.decode("utf-8", "replace").rstrip("\r\n")[:_REASON_LENGTH]
             yield run, *nothing, None, None, None, None, f"{file}: no seed: {shown}", *made

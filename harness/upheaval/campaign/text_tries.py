@@ -117,7 +117,7 @@ def until_decided(run: Callable[[], Try], wanted: Fingerprint) -> Try:
     """Run until a sequential test has decided. Raises `EnvironmentFault` when several clusters in a row do not
     start.
     """
-    shown, others, unstarted = REFUSED, dict[Fingerprint, None](), 0
+    last_alike, others, unstarted = REFUSED, dict[Fingerprint, None](), 0
     alike = runs = 0
     while (is_often := fails_often(alike, runs)) is None:
         try:
@@ -130,10 +130,10 @@ def until_decided(run: Callable[[], Try], wanted: Fingerprint) -> Try:
         runs, unstarted = runs + 1, 0
         others.update(dict.fromkeys(tried.fingerprints))
         if wanted in tried.fingerprints:
-            alike, shown = alike + 1, tried
+            alike, last_alike = alike + 1, tried
     others.pop(wanted, None)
     fingerprints = (wanted, *others) if is_often else tuple(others)
-    return replace(shown, fingerprints=fingerprints, runs=runs, alike=alike)
+    return replace(last_alike, fingerprints=fingerprints, runs=runs, alike=alike)
 
 
 def run_live_text(origin: TextOrigin, text: str, folder: Path) -> Try:
@@ -151,9 +151,9 @@ def run_live_text(origin: TextOrigin, text: str, folder: Path) -> Try:
 
 def fingerprints_of(report: Report) -> tuple[Fingerprint, ...]:
     """Those of all findings that are not valid, the worst first."""
-    shown = [
+    fingerprints = [
         Fingerprint.of(finding.verdict, finding.promise, finding.signature)
         for finding in report.worst_first
         if finding.verdict is not Verdict.VALID
     ]
-    return tuple(dict.fromkeys(shown))
+    return tuple(dict.fromkeys(fingerprints))
