@@ -94,8 +94,8 @@ def main() -> int:
             "wall_s": round(time.monotonic() - begin, 1),
         }
         opened = open_lake(lake)
-        kept = last_judged(opened, opened.runs("runs"))
-        different = [run for run, report in expected.items() if kept.get(run) != report]
+        judged = last_judged(opened, opened.runs("runs"))
+        different = [run for run, report in expected.items() if judged.get(run) != report]
         rows = dict(asked(lake, "SELECT run, count(*) FROM history GROUP BY run", len(runs) + 1).rows)
     lost = [run for run in expected if run not in rows] + ([] if max(rows.values()) == options.operations else ["rows"])
     print(json.dumps({"runs": len(runs), "ingest": cost, "in_process": alone, "different": different, "lost": lost}))

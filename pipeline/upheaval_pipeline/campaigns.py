@@ -123,8 +123,8 @@ def _rows(
             durations = (_value(fields.get(name), pa.float64()) for name in _SECONDS)
             seconds = next((float(value) for value in durations if value is not None), None)
         except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
-            shown = line.decode("utf-8", "replace").rstrip("\r\n")[:_REASON_LENGTH]
-            yield run, *nothing, None, None, None, None, f"{file}: no seed: {shown}", *made
+            excerpt = line.decode("utf-8", "replace").rstrip("\r\n")[:_REASON_LENGTH]
+            yield run, *nothing, None, None, None, None, f"{file}: no seed: {excerpt}", *made
             continue
         bad = values["seed"] is None or values["verdict"] is None
         reason = f"{file}: no seed: no `seed` or `verdict`" if bad else None

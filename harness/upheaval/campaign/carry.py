@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from upheaval.campaign.fingerprint import Fingerprint
-from upheaval.campaign.text_tries import fingerprints_of
+from upheaval.campaign.text_tries import broken_in
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.errors import UsageError
 from upheaval.execution.known_bugs import rate_interval
@@ -43,7 +43,7 @@ def schedule_of(text: str, name: str, seed: int, folder: Path) -> Schedule:
         raise UsageError(f"{name} does not run in the simulation, so there is no failure to compare with")
     stage = SimulatedStage(scenario, seed, folder)
     report = run_scenario(scenario, stage, runtime=SIMULATED, seed=seed, say=lambda _: None).report
-    broken = fingerprints(report)
+    broken = broken_in(report)
     if not broken:
         raise UsageError(
             f"{name} breaks no promise in a simulated run to its end: carry one that fails without `invariants on`"
@@ -65,17 +65,8 @@ def leaders_of(run: RunFolder) -> LeaderAt:
     return leader_at
 
 
-def fingerprints(report: Report) -> list[Fingerprint]:
-    """The fingerprints of all broken promises, the worst first."""
-    return [fingerprint for fingerprint in fingerprints_of(report) if fingerprint.is_broken]
-
-
 def _broken(report: Report) -> list[Finding]:
     return [finding for finding in report.worst_first if finding.verdict is Verdict.INVALID]
-
-
-def _of(finding: Finding) -> Fingerprint:
-    return Fingerprint.of(finding.verdict, finding.promise, finding.signature)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +96,9 @@ def carried(wanted: Fingerprint, reports: Sequence[Report], failures: Sequence[s
     seen: Counter[str] = Counter()
     prevented: Counter[str] = Counter(failures)
     for report in reports:
-        broken_here = fingerprints(report)
+        broken_here = broken_in(report)
         promises = {fingerprint.promise for fingerprint in broken_here}
-        seen.update({", ".join(filter(None, (str(_of(one)), one.known))) for one in _broken(report)})
+        seen.update({", ".join(filter(None, (str(Fingerprint.of_finding(one)), one.known))) for one in _broken(report)})
         if wanted.promise in promises:
             broken += 1
             alike += wanted in broken_here

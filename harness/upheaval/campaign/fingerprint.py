@@ -6,7 +6,7 @@ from typing import Self
 
 from upheaval.checkers.promises import AnyPromise
 from upheaval.checkers.signature import Signature
-from upheaval.checkers.verdict import Verdict
+from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.records import Json
 
 
@@ -25,10 +25,15 @@ class Fingerprint:
 
     @classmethod
     def of(cls, verdict: Verdict, promise: AnyPromise, signature: Signature | None) -> Self:
-        """The fingerprint of a finding."""
+        """The fingerprint of a finding with that verdict, promise and signature."""
         if signature is None:
             return cls(verdict.text, str(promise))
         return cls(verdict.text, str(promise), signature.rule, signature.role, signature.state, signature.entry)
+
+    @classmethod
+    def of_finding(cls, finding: Finding) -> Self:
+        """The fingerprint of a finding."""
+        return cls.of(finding.verdict, finding.promise, finding.signature)
 
     @property
     def is_broken(self) -> bool:

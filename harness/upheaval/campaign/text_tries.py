@@ -151,9 +151,13 @@ def run_live_text(origin: TextOrigin, text: str, folder: Path) -> Try:
 
 def fingerprints_of(report: Report) -> tuple[Fingerprint, ...]:
     """Those of all findings that are not valid, the worst first."""
-    fingerprints = [
-        Fingerprint.of(finding.verdict, finding.promise, finding.signature)
-        for finding in report.worst_first
-        if finding.verdict is not Verdict.VALID
-    ]
-    return tuple(dict.fromkeys(fingerprints))
+    return tuple(
+        dict.fromkeys(
+            Fingerprint.of_finding(finding) for finding in report.worst_first if finding.verdict is not Verdict.VALID
+        )
+    )
+
+
+def broken_in(report: Report) -> list[Fingerprint]:
+    """Those of all broken promises, the worst first."""
+    return [fingerprint for fingerprint in fingerprints_of(report) if fingerprint.is_broken]

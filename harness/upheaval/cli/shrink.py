@@ -15,7 +15,7 @@ from upheaval.campaign.shrink import RUNS_MAX, Budget
 from upheaval.campaign.shrink_seed import Smallest, shrink_seed, try_of
 from upheaval.campaign.shrink_text import SmallestText, shrink_text, state_seed
 from upheaval.campaign.tape import Fields
-from upheaval.campaign.text_tries import TextOrigin, fingerprints_of, try_live_text, try_text
+from upheaval.campaign.text_tries import TextOrigin, broken_in, try_live_text, try_text
 from upheaval.campaign.tries import TEXT_TRIES_FILE, TRIES_FILE, Try
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
@@ -115,7 +115,7 @@ def _shrink_live(origin: TextOrigin, text: str, run: Path, out: Path, budget: Bu
     """Shrink the text of a run of live members. Its worst broken promise has to break again, often."""
     if jobs != 1:
         raise UsageError(f"clusters on the {origin.runtime} runtime run one after the other: leave out --jobs")
-    broken = [one for one in fingerprints_of(verify_run(run)) if one.is_broken]
+    broken = broken_in(verify_run(run))
     if not broken:
         raise UnknownOutcome(f"{run} breaks no promise: shrink a run that is invalid")
     _make_room(out)
