@@ -22,6 +22,7 @@ final class MemberConfig extends Settings {
     final int syncLevel;
     final int logTermLength;
     final int maxSessions;
+    final int appVersion;
     final String runId;
     final long leaderHeartbeatIntervalNs;
     final long leaderHeartbeatTimeoutNs;
@@ -46,6 +47,7 @@ final class MemberConfig extends Settings {
         syncLevel = number("sync.level");
         logTermLength = number("log.term.length");
         maxSessions = number("max.sessions");
+        appVersion = number("app.version");
         runId = text("run.id");
         leaderHeartbeatIntervalNs = duration("leader.heartbeat.interval.ms");
         leaderHeartbeatTimeoutNs = duration("leader.heartbeat.timeout.ms");
