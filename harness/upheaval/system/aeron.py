@@ -387,8 +387,8 @@ def _properties(plan: MemberPlan) -> Mapping[str, str]:
         "sync.level": str(plan.spec.sync_level),
         "log.term.length": str(settings.log_term_length),
         "max.sessions": str(plan.spec.max_sessions or settings.max_sessions),
-        "app.version": str(plan.spec.app_version or settings.app_version),
         RUN_ID: plan.spec.run_id,
+        **({"app.version": str(plan.spec.app_version)} if plan.spec.app_version else {}),
         **{f"{name}.ms": str(ns // MS) for name, ns in intervals.items()},
         **{f"name.{endpoint.replace(':', '=')}": dialled for endpoint, dialled in plan.names.items()},
     }

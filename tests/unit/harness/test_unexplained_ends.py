@@ -256,6 +256,25 @@ def test_an_end_by_an_error_is_no_ordered_one_though_the_service_gets_an_order(t
 
 
 @pytest.mark.parametrize(
+    ("system", "stall_ns", "verdict"),
+    [
+        ("aeron:1.51.0", 6 * S, Verdict.UNKNOWN),
+        ("aeron:1.51.0", 4 * S, Verdict.INVALID),
+        ("upheaval", 6 * S, Verdict.INVALID),
+    ],
+)
+def test_components_of_aeron_that_a_starved_machine_stalled_may_have_lost_each_other(
+    system: str, stall_ns: int, verdict: Verdict, tmp_path: Path
+) -> None:
+    stalled = [*BY_ERROR[:-1], {**line(20, "loop-stall"), "stall_ns": stall_ns}, {**BY_ERROR[-1], "ts": 21 * S}]
+    run = RunFolder(tmp_path)
+    run.create(Manifest("run-1", "process", 1, "test", 0, system=system))
+    run.member(0).path.mkdir()
+    run.member(0).trace.write_text("".join(json.dumps(each) + "\n" for each in stalled))
+    assert check_ends(run, run.read_manifest(), facts_of_members(run, 1)).verdict is verdict
+
+
+@pytest.mark.parametrize(
     ("component", "new", "verdict"),
     [
         ("all", "CLOSED", Verdict.INVALID),

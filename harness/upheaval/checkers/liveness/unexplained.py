@@ -13,19 +13,20 @@ from typing import Final
 from upheaval.checkers.checker import Checker, Source
 from upheaval.checkers.evidence.positions import completed_ns
 from upheaval.checkers.evidence.protocol_events import DEADLY, OF_MODULE
+from upheaval.checkers.evidence.stalls import stalled_within
 from upheaval.checkers.evidence.trace_facts import ProcessLife, TracedError, TraceFacts, facts_of_members
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.services.raised import SERVICE_ERROR
 from upheaval.checkers.signature import MARK_IN_ACTIVATION, Rule, Signature
 from upheaval.checkers.verdict import Broken, Finding, Verdict
-from upheaval.records import ENDINGS, FORCED_END, Manifest, RunFolder, companion_folders
+from upheaval.records import ENDINGS, FORCED_END, OWN_SYSTEM, Manifest, RunFolder, companion_folders
 from upheaval_chaos.faults import MemberFaultKind
 from upheaval_chaos.file_faults import FileFaultKind
 from upheaval_chaos.host_faults import LONGEST_JUMP_MS, HostFaultKind
 from upheaval_chaos.record import FaultRecord
 from upheaval_node.files import layout, mark_file
 from upheaval_node.trace_kinds import TraceKind
-from upheaval_node.types import NEVER_NS, S
+from upheaval_node.types import MS, NEVER_NS, S
 
 _SIMULATED: Final = "simulated"
 _FAILED: Final = 1
@@ -47,6 +48,9 @@ _BREAKING: Final = _ENDING | {"pause", "disk-full", "disk-slow"}
 """The kinds of faults that take away what a member needs to run."""
 _GRACE_NS: Final = 10 * S
 """How long after a fault its members may still fail because of it."""
+
+_STARVING_NS: Final = 5 * S
+"""Stalls of a member of Aeron, within 10 s, after which one of its components may take another for dead."""
 
 _ERROR_GRACE_NS: Final = 30 * S
 """How long after a disturbance errors may still follow from it: longer than any time-out except that of a canvass."""
@@ -93,7 +97,7 @@ def check_ends(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts])
     violations = [
         *_tracebacks(run, manifest),
         *(
-            _with_signature(broken, life, facts.errors, run)
+            _starved(_with_signature(broken, life, facts.errors, run), life, facts, manifest)
             for facts in traces
             for life in facts.lives
             if (broken := _unexplained_end(life, lives, manifest, windows, orders))
@@ -141,6 +145,21 @@ def _with_signature(broken: Broken, life: ProcessLife, errors: Iterable[TracedEr
         role, state = _standing_at(causes[-1].line if causes else life.end_line, life.member_id, run)
         broken.signature = Signature(Rule.UNEXPECTED_END, role, state, entry=entry, where=where)
     return broken
+
+
+def _starved(broken: Broken, life: ProcessLife, facts: TraceFacts, manifest: Manifest) -> Broken:
+    """The end of a member of Aeron by itself; unknown if stalls were long enough for its components to lose each other.
+
+    They miss each other's signs of life after 10 s, which a stall of the machine does to all of them.
+    """
+    if manifest.system == OWN_SYSTEM or life.status not in _OF_MEMBER or _is_refused(life):
+        return broken
+    stalled_ns = stalled_within(facts.stalls, life.last_ns - _GRACE_NS, life.last_ns)
+    if stalled_ns < _STARVING_NS:
+        return broken
+    detail = f"{broken}; it recorded stalls of {stalled_ns // MS} ms before, which may explain it"
+    members = (life.member_id,)
+    return Broken(Verdict.UNKNOWN, detail, members=members, signature=broken.signature, when_ns=broken.when_ns)
 
 
 def _with_place(broken: Broken | None, error: TracedError, run: RunFolder) -> Broken | None:
