@@ -109,6 +109,9 @@ class RunOptions:
     model: str | None = model_option()
     schema: str | None = schema_option()
     dir: Path | None = _new_run_folder()
+    shrink: bool = option(
+        "--shrink", help="if it breaks a promise, make it simpler as long as it fails alike, as `upheaval shrink` does"
+    )
     labels: tuple[tuple[str, str], ...] = labels_option()
     json: bool = _result_as_json()
 
@@ -206,10 +209,16 @@ class ShrinkOptions:
         help="the folder of a failed run or seed (default: the newest run in ./runs)",
     )
     runs: int | None = option(
-        "--runs", type=above_zero, metavar="N", help="begin no try after so many runs of the search (default 300)"
+        "--runs",
+        type=above_zero,
+        metavar="N",
+        help="begin no try after so many runs of the search (default 300); 10 or 20 more show how often the text fails",
     )
     seconds: float | None = option(
-        "--seconds", type=seconds, metavar="S", help="begin no try after so long a search (default: no limit)"
+        "--seconds",
+        type=seconds,
+        metavar="S",
+        help="begin no try after so long a search, of the plan and the text together (default: no limit)",
     )
     jobs: int = option("--jobs", type=above_zero, default=1, metavar="N", help="how many processes (default 1)")
     out: Path | None = option("--out", metavar="FOLDER", help="where the smallest run goes (default: RUN-smallest)")
