@@ -50,6 +50,11 @@ class Search:
         """Whether a promise that must find the bug was broken."""
         return bool(self.promise)
 
+    @property
+    def last_seed(self) -> int:
+        """The seed that was tried last."""
+        return self.first_seed + self.seeds - 1
+
     def after(self, outcome: SeedOutcome) -> "Search":
         """The search with one more seed."""
         bug = bug_named(self.bug)
@@ -62,6 +67,25 @@ class Search:
             processor_ms=self.processor_ms + round(1000 * outcome.processor_seconds),
             others=tuple(dict.fromkeys((*self.others, *met))),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Shrunk:
+    """The simplest plan that fails as the seed that found a bug does, and the rate of its text."""
+
+    seed: int
+    members: int
+    faults: int
+    operations: int
+    """Acknowledged before the promise broke, or until the end."""
+    runs: int
+    """Of the search for the plan."""
+    is_over: bool
+    """Whether the budget ended that search."""
+    fresh: int = 0
+    """How many other seeds fail alike with the text."""
+    fresh_runs: int = 0
+    """The number of other seeds; 0 if no text fails alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +103,13 @@ class Row:
     processor_seconds: float | None
     others: tuple[str, ...] = ()
     """The other promises that unsuccessful searches met."""
+    spent_seeds: int = 0
+    """The median of the seeds that searches tried, of unsuccessful ones too."""
+    spent_seconds: float = 0.0
+    """The median of their processor seconds."""
+    found_by: int | None = None
+    """The seed with which the first successful search ended."""
+    shrunk: Shrunk | None = None
 
     @property
     def is_caught(self) -> bool:
@@ -109,6 +140,9 @@ def row_of(bug: PlantedBug, searches: Sequence[Search]) -> Row:
         int(seeds) if is_caught else None,
         round(ms / 1000, 1) if is_caught else None,
         tuple(promise for promise, _ in others.most_common()),
+        median_high(search.seeds for search in searches),
+        round(median_high(search.processor_ms for search in searches) / 1000, 1),
+        caught[0].last_seed if caught else None,
     )
 
 

@@ -192,6 +192,7 @@ class ZooOptions:
     first_seed: int = option(
         "--first-seed", type=above_zero, default=1, metavar="SEED", help="of the first search (default 1)"
     )
+    shrink: bool = option("--shrink", help="make the seed that found each bug simpler, and say how small it becomes")
     jobs: int = option("--jobs", type=above_zero, default=1, metavar="N", help="how many processes (default 1)")
     out: Path | None = option(
         "--out", metavar="FOLDER", help="keep the searches here, and go on with those that are there"
