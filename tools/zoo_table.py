@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from upheaval.campaign.searches import UNIFORM
 from upheaval.errors import HarnessError, UsageError
 from upheaval.records import jsonfields
 from upheaval_chaos.planted.bug import PlantedBug
@@ -58,11 +59,16 @@ def _line(bug: PlantedBug, row: dict[str, Any] | None) -> str:
     if row is None:
         cells += [_named(bug.caught_by), "not measured", ""]
     elif row["seeds"] is None:
-        cells += ["**escaped**", f"> {row['spent_seeds']}", f"> {row['spent_seconds']}"]
+        cells += ["**escaped**", f"> {row['spent_seeds']}{_search_of(row)}", f"> {row['spent_seconds']}"]
     else:
-        cells += [_named(row["promises"]), str(row["seeds"]), str(row["processor_seconds"])]
+        cells += [_named(row["promises"]), f"{row['seeds']}{_search_of(row)}", str(row["processor_seconds"])]
     cells += _shrunk_cells(None if row is None else row.get("shrunk"))
     return f"| {' | '.join(cells)} |"
+
+
+def _search_of(row: dict[str, Any]) -> str:
+    search = row.get("search", UNIFORM)
+    return "" if search == UNIFORM else f" of `--search {search}`"
 
 
 def _shrunk_cells(shrunk: dict[str, Any] | None) -> list[str]:

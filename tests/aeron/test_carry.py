@@ -8,6 +8,7 @@ import pytest
 from upheaval.cli.main import main
 from upheaval_chaos.exit_status import CommandStatus
 
+
 @pytest.mark.nightly
 def test_a_simulated_failure_is_tried_on_members_of_aeron(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = tmp_path / "run"

@@ -14,6 +14,7 @@ from statistics import median_high
 from typing import Final
 
 from upheaval.campaign.pool import some_at_a_time
+from upheaval.campaign.searches import UNIFORM
 from upheaval.campaign.seed import SeedOutcome, try_seed
 from upheaval.errors import UsageError
 from upheaval.records import Json, jsonfields, owned_folder, write_atomically
@@ -44,6 +45,8 @@ class Search:
     processor_ms: int = 0
     others: tuple[str, ...] = ()
     """Broken promises that need not find the bug, and promises that were unknown."""
+    search: str = UNIFORM
+    """How its clusters are drawn."""
 
     @property
     def is_caught(self) -> bool:
@@ -109,6 +112,7 @@ class Row:
     """The median of their processor seconds."""
     found_by: int | None = None
     """The seed with which the first successful search ended."""
+    search: str = UNIFORM
     shrunk: Shrunk | None = None
 
     @property
@@ -143,6 +147,7 @@ def row_of(bug: PlantedBug, searches: Sequence[Search]) -> Row:
         median_high(search.seeds for search in searches),
         round(median_high(search.processor_ms for search in searches) / 1000, 1),
         caught[0].last_seed if caught else None,
+        searches[0].search,
     )
 
 
@@ -154,16 +159,20 @@ def run_zoo(
     budget_s: float = BUDGET_S,
     repeats: int = 1,
     jobs: int = 1,
+    search: str = UNIFORM,
 ) -> Iterator[Row]:
     """A row for each bug, as soon as its searches are over. Raises `UsageError` for a folder of another version."""
     wanted = list(bugs)
     searches = [
-        Search(bug.name, repeat, first_seed + repeat * SEEDS_APART) for bug in wanted for repeat in range(repeats)
+        Search(bug.name, repeat, first_seed + repeat * SEEDS_APART, search=search)
+        for bug in wanted
+        for repeat in range(repeats)
     ]
-    for search in searches:
-        _read(search, folder)
+    for begun in searches:
+        _read(begun, folder)
     with owned_folder("zoo") as scratch:
-        work = partial(run_search, folder=folder, scratch=scratch, budget_s=budget_s)
+        try_one = partial(try_seed, search=search)
+        work = partial(run_search, folder=folder, scratch=scratch, budget_s=budget_s, try_one=try_one)
         with some_at_a_time(work, jobs) as run:
             over = run(searches)
             for bug in wanted:
@@ -191,6 +200,6 @@ def _read(search: Search, folder: Path) -> Search:
     if not file.is_file():
         return search
     known = jsonfields.read_file(Search, file)
-    if (known.first_seed, known.version) != (search.first_seed, search.version):
-        raise UsageError(f"{file} is of another first seed or version: give another --out")
+    if (known.first_seed, known.version, known.search) != (search.first_seed, search.version, search.search):
+        raise UsageError(f"{file} is of another first seed, search or version: give another --out")
     return known

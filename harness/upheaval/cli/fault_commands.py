@@ -63,6 +63,15 @@ def _compatibility() -> Any:
     )
 
 
+def _search() -> Any:
+    return option(
+        "--search",
+        choices=SEARCHES,
+        default=SEARCHES[0],
+        help="delivery: seeds with priorities of channels between members, too (default uniform)",
+    )
+
+
 def _user() -> Any:
     return option("--user", metavar="CLASS", help="module:Class of the locust users that call your own service")
 
@@ -146,12 +155,7 @@ class CampaignOptions:
     launcher: str | None = launcher_option()
     jvm: str | None = jvm_option()
     seeds: str = option("--seeds", default="1..100", metavar="A..B", help="both included (default 1..100)")
-    search: str = option(
-        "--search",
-        choices=SEARCHES,
-        default=SEARCHES[0],
-        help="delivery: seeds with priorities of channels between members, too (default uniform)",
-    )
+    search: str = _search()
     workers: int = option("--workers", default=1, help="how many processes (default 1)")
     engine: str = engine_option()
     master: str | None = master_option()
@@ -192,6 +196,7 @@ class ZooOptions:
     first_seed: int = option(
         "--first-seed", type=above_zero, default=1, metavar="SEED", help="of the first search (default 1)"
     )
+    search: str = _search()
     shrink: bool = option("--shrink", help="make the seed that found each bug simpler, and say how small it becomes")
     jobs: int = option("--jobs", type=above_zero, default=1, metavar="N", help="how many processes (default 1)")
     out: Path | None = option(

@@ -36,6 +36,7 @@ def run(options: ZooOptions) -> int:
             budget_s=options.budget,
             repeats=options.repeats,
             jobs=options.jobs,
+            search=options.search,
         ):
             row = _with_shrunk(row, folder, options.jobs) if options.shrink else row
             rows.append(row)
@@ -70,7 +71,7 @@ def _with_shrunk(row: Row, folder: Path, jobs: int) -> Row:
         known = jsonfields.read_file(Shrunk, file)
         if known.seed == row.found_by:
             return replace(row, shrunk=known)
-    shrunk = _shrunk(SeedOrigin(row.found_by, row.bug), folder / f"{row.bug}{SUFFIX}", jobs)
+    shrunk = _shrunk(SeedOrigin(row.found_by, row.bug, search=row.search), folder / f"{row.bug}{SUFFIX}", jobs)
     write_atomically(file, jsonfields.to_json(asdict(shrunk)) + "\n")
     return replace(row, shrunk=shrunk)
 

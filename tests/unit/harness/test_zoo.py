@@ -9,6 +9,7 @@ import pytest
 
 import zoo_table
 from upheaval.campaign.fingerprint import Fingerprint
+from upheaval.campaign.searches import DELIVERY
 from upheaval.campaign.seed import SeedOutcome
 from upheaval.campaign.swarm import draw_swarm
 from upheaval.campaign.zoo import Search, Shrunk, row_of, run_search
@@ -94,8 +95,16 @@ def test_more_budget_goes_on_with_what_escaped(tmp_path: Path) -> None:
 
 def test_a_folder_of_other_seeds_is_refused(tmp_path: Path) -> None:
     run_search(SEARCH, tmp_path, tmp_path, SEED_S, finds_at(0, broken(Promise.TIMERS_KEPT), []))
-    with pytest.raises(UsageError, match="of another first seed or version"):
-        run_search(replace(SEARCH, first_seed=2), tmp_path, tmp_path, SEED_S)
+    for other in (replace(SEARCH, first_seed=2), replace(SEARCH, search=DELIVERY)):
+        with pytest.raises(UsageError, match="of another first seed, search or version"):
+            run_search(other, tmp_path, tmp_path, SEED_S)
+
+
+def test_a_search_by_deliveries_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path, replace(SEARCH, promise="timers-kept", seeds=2, processor_ms=3_500, search=DELIVERY))
+    assert main(["zoo", BUG.name, "--search", DELIVERY, "--out", str(tmp_path), "--json"]) == CommandStatus.VALID
+    (row,) = json.loads(capsys.readouterr().out)
+    assert "| 2 of `--search delivery` | 3.5 |" in zoo_table.table([row])
 
 
 def test_a_search_without_its_bug_counts_as_longer_than_any(tmp_path: Path) -> None:
