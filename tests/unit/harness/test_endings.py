@@ -354,7 +354,8 @@ def test_a_wipe_after_the_next_start_explains_no_shorter_log_at_it(
     member.mkdir()
     started = [
         {"ts": 1, "event": "process-start", "component": "all"},
-        {"ts": 1, "event": "cluster-end", "log_position": 4096, "leadership_term_id": 0, "requested_term_id": 0},
+        {"ts": 1, "event": "cluster-end", "log_position": 4096, "leadership_term_id": 0, "requested_term_id": 0}
+        | {"services": 0},
         {"ts": 2, "event": "process-end", "component": "all", "status": 0},
         {"ts": 3, "event": "process-start", "component": "all"},
         {"ts": 4, "event": "election_state", "append_position": 1024},
@@ -368,3 +369,29 @@ def test_a_wipe_after_the_next_start_explains_no_shorter_log_at_it(
     (finding,) = check_endings(run, manifest, [])
     assert isinstance(finding, Finding)
     assert finding.verdict is verdict, finding
+
+
+@pytest.mark.parametrize("name", ["log_position", "leadership_term_id", "requested_term_id", "services"])
+@pytest.mark.parametrize("members", [(0, 1, 2), (1,)], ids=["of all", "of one"])
+def test_an_end_without_its_numbers_is_unknown(name: str, members: tuple[int, ...], tmp_path: Path) -> None:
+    def change(ended: Ended) -> None:
+        ended.is_ordered = False
+        for member_id in members:
+            event(ended, member_id, "cluster-end")[name] = str(ended.position)
+
+    finding = Ended().write(tmp_path, change)
+    assert finding.verdict is Verdict.UNKNOWN
+    assert finding.members == (members[0],)
+    assert finding.detail.startswith(f"member-{members[0]}/trace.jsonl:")
+    assert finding.detail.endswith(f"is 'cluster-end' without {name}")
+
+
+def test_an_end_without_the_start_of_its_process_is_unknown(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    manifest = Manifest("run-1", "process", 1, "test", 1)
+    run.write_manifest(manifest)
+    run.member(0).path.mkdir()
+    run.member(0).trace.write_text('{"ts": 1, "event": "cluster-end", "component": "all", "log_position": 96}\n')
+    (finding,) = check_endings(run, manifest, [])
+    assert isinstance(finding, Finding)
+    assert finding.verdict is Verdict.UNKNOWN, finding
