@@ -61,12 +61,30 @@ def test_an_untold_end_of_a_whole_cluster_may_be_the_harness(
 
 
 @pytest.mark.parametrize(("moved_ms", "verdict"), [(0, Verdict.INVALID), (3_600_000, Verdict.VALID)])
-def test_a_machine_that_was_started_anew_explains_an_untold_end(
+def test_a_reboot_of_the_machine_explains_an_end_without_a_line(
     moved_ms: int, verdict: Verdict, tmp_path: Path
 ) -> None:
     """By its wall clock: the monotonic one may have come further than before."""
     again = [line(5, moved_ms=moved_ms), line(8, "role", moved_ms=moved_ms)]
     assert judged(tmp_path, [line(1), line(2, "role"), *again], [line(1), line(9, "role")]) is verdict
+
+
+@pytest.mark.parametrize(
+    ("other", "verdict"),
+    [
+        ([line(1), line(9, "role", moved_ms=62_000)], Verdict.INVALID),
+        ([line(1), line(90, "role")], Verdict.INVALID),
+        ([line(1), line(4, "role"), line(6, moved_ms=62_000), line(9, "role", moved_ms=62_000)], Verdict.VALID),
+        ([line(1), line(6, "role"), line(7, moved_ms=62_000), line(9, "role", moved_ms=62_000)], Verdict.VALID),
+        ([line(1, moved_ms=-99_000), line(90, "role", moved_ms=-99_000)], Verdict.VALID),
+    ],
+    ids=["the clock was set", "one clock is ahead", "restarted", "ran until then", "another machine"],
+)
+def test_a_process_that_runs_through_a_gap_shows_that_the_machine_did_not_reboot(
+    other: list[dict[str, Json]], verdict: Verdict, tmp_path: Path
+) -> None:
+    again = [line(5, moved_ms=62_000), line(8, "role", moved_ms=62_000)]
+    assert judged(tmp_path, [line(1), line(2, "role"), *again], other) is verdict
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,8 @@ class ProcessLife:
     last_ns: int
     booted_ms: int | None = None
     """The wall-clock time at which its monotonic clock was 0; None if its last line has no wall clock."""
+    booted_at_begin_ms: int | None = None
+    """The same by its first line. It differs from `booted_ms` if the wall clock was set while the process ran."""
     pid: int = -1
     is_ending: bool = False
     """Whether its cluster was ending, or its member was ending in order."""
@@ -151,10 +153,10 @@ def facts_of(folder: MemberFolder) -> TraceFacts:
     facts = TraceFacts(folder.member_id, folder.trace.exists(), folder=folder.path.name)
     if not facts.is_there:
         return facts
-    raised = _RaisedTold(facts)
+    raised = _RaisedExceptions(facts)
     running: dict[str, ProcessLife] = {}
     latest: dict[str, int] = {}
-    snapshots = _SnapshotsTold(facts)
+    snapshots = _FinishedSnapshots(facts)
     terms = TermReader()
     for event in folder.read_trace():
         if LOST_EVENTS in event.fields and facts.lost is None:
@@ -166,6 +168,7 @@ def facts_of(folder: MemberFolder) -> TraceFacts:
             if before is not None:
                 before.next_ns, before.next_booted_ms = event.ns, _booted_ms(event)
             begun = ProcessLife(facts.member_id, component, event.line, event.ns, event.ns, _booted_ms(event))
+            begun.booted_at_begin_ms = begun.booted_ms
             begun.pid = _whole(event.fields.get("pid"))
             running[component] = begun
             latest.pop(component, None)
@@ -233,7 +236,7 @@ def _add(facts: TraceFacts, event: TraceEvent) -> None:
 
 
 @dataclass(slots=True)
-class _RaisedTold:
+class _RaisedExceptions:
     """Joins the counts that a process traces for one place."""
 
     facts: TraceFacts
@@ -262,7 +265,7 @@ def _whole(value: object) -> int:
 
 
 @dataclass(slots=True)
-class _SnapshotsTold:
+class _FinishedSnapshots:
     """Follows the states of one module. It leaves SNAPSHOT when all is written, or when it gives the snapshot up."""
 
     facts: TraceFacts

@@ -25,7 +25,7 @@ from upheaval_chaos.host_faults import LONGEST_JUMP_MS, HostFaultKind
 from upheaval_chaos.record import FaultRecord
 from upheaval_node.files import layout, mark_file
 from upheaval_node.trace_kinds import TraceKind
-from upheaval_node.types import NEVER_NS, S
+from upheaval_node.types import MS, NEVER_NS, S
 
 _SIMULATED: Final = "simulated"
 _FAILED: Final = 1
@@ -187,7 +187,7 @@ def _unexplained_end(
     if life.status is None:
         # Collecting a run ends all its processes, except simulated ones.
         goes_on = manifest.sealed is None or manifest.runtime == _SIMULATED
-        if (life.next_ns is None and goes_on) or _is_rebooted(life):
+        if (life.next_ns is None and goes_on) or _is_rebooted(life, lives):
             return None
         # A fault calls all services of a member `service`; their processes have numbers.
         names = (None, life.component, life.component.partition("-")[0])
@@ -227,7 +227,7 @@ def _unordered_end(
     """
     end_ns = completed_ns(manifest)
     is_over = life.next_ns is None and (end_ns == 0 or life.last_ns >= end_ns)
-    if is_over or _ends_with_cluster(life, lives) or _follows_module(life, lives) or _is_rebooted(life):
+    if is_over or _ends_with_cluster(life, lives) or _follows_module(life, lives) or _is_rebooted(life, lives):
         return None
     given = (order for order in orders if life.member_id in order.members)
     if any(order.begin_ns <= life.last_ns <= order.end_ns + _GRACE_NS for order in given):
@@ -274,10 +274,36 @@ def _refuses_damage(life: ProcessLife, hits: Iterable[_Window]) -> bool:
     return last is not None and last.what == FileFaultKind.DAMAGE and not life.has_started
 
 
-def _is_rebooted(life: ProcessLife) -> bool:
-    """Whether the machine rebooted before the next process: its monotonic clock restarted, too."""
+def _is_rebooted(life: ProcessLife, lives: Iterable[ProcessLife]) -> bool:
+    """Whether the machine rebooted before the next process: its monotonic clock restarted, too.
+
+    The wall clock alone moves when somebody sets it, or after a pause of the whole machine. Then other processes run on
+    from before the gap until after it, which no process does across a reboot of its machine.
+    """
     before, after = life.booted_ms, life.next_booted_ms
-    return before is not None and after is not None and abs(after - before) > _REBOOT_MS
+    if before is None or after is None or _is_same_boot(before, after):
+        return False
+    return not any(_spans_gap(other, life) for other in lives if other.member_id != life.member_id)
+
+
+def _is_same_boot(one_ms: int | None, other_ms: int | None) -> bool:
+    return one_ms is not None and other_ms is not None and abs(one_ms - other_ms) <= _REBOOT_MS
+
+
+def _spans_gap(other: ProcessLife, life: ProcessLife) -> bool:
+    """Whether a process of the same machine ran before the end of `life` and after the next start.
+
+    Times of a machine's monotonic clock compare only within one boot. So its last line must have either the wall clock
+    of the next start, or a later moment than the next start by both clocks.
+    """
+    if not _is_same_boot(other.booted_at_begin_ms, life.booted_ms) or other.begin_ns > life.last_ns:
+        return False
+    if _is_same_boot(other.booted_ms, life.next_booted_ms):
+        return True
+    if other.booted_ms is None or life.next_booted_ms is None or life.next_ns is None:
+        return False
+    is_later = other.booted_ms + other.last_ns // MS > life.next_booted_ms + life.next_ns // MS
+    return is_later and other.last_ns > life.next_ns
 
 
 def _was_whole_cluster_down(begin_ns: int, end_ns: int, lives: Sequence[ProcessLife], members: int) -> bool:
