@@ -111,8 +111,8 @@ class TraceFacts:
     """The terms that the member entered."""
     position: int = -1
     """The highest log position that it names."""
-    snapshots: dict[int, int] = field(default_factory=dict)
-    """The positions at which it traced a snapshot, each with the line."""
+    snapshots: dict[int, TraceEvent] = field(default_factory=dict)
+    """By position, the event that ended a snapshot."""
     errors: list[TracedError] = field(default_factory=list)
     raised: list[RaisedException] = field(default_factory=list)
     lost: TraceEvent | None = None
@@ -292,7 +292,7 @@ class _FinishedSnapshots:
     def _end(self, event: TraceEvent) -> None:
         if self.acked is not None and not self.has_failed:
             self.ended = event
-            self.facts.snapshots[self.acked] = event.line
+            self.facts.snapshots[self.acked] = event
 
     def _give_up(self, event: TraceEvent) -> None:
         """An election puts the module back into its initial state at once."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.checkers.checker import Checker, Source
+from upheaval.checkers.evidence.losses import losses_of
 from upheaval.checkers.evidence.positions import completed_ns
 from upheaval.checkers.evidence.protocol_events import DEADLY, OF_MODULE
 from upheaval.checkers.evidence.trace_facts import ProcessLife, TracedError, TraceFacts
@@ -45,6 +46,8 @@ _HARMLESS_LATER: Final = frozenset({"kill", "stop", "restart"})
 """Those after which the next process must start."""
 _BREAKING: Final = _ENDING | {"pause", "disk-full", "disk-slow"}
 """The kinds of faults that take away what a member needs to run."""
+_OF_FILES: Final = _ENDING | {"disk-full", "disk-slow"}
+"""The kinds of faults that may leave torn, missing or wrong bytes in a member's files."""
 _GRACE_NS: Final = 10 * S
 """How long after a fault its members may still fail because of it."""
 
@@ -88,6 +91,7 @@ def check_ends(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts])
     orders = list(_orders(run))
     disturbances = list(_disturbances(run, traces))
     lives = [life for facts in traces for life in facts.lives]
+    moved = losses_of(run, manifest).moved
     violations = [
         *_tracebacks(run, manifest),
         *(
@@ -99,7 +103,13 @@ def check_ends(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts])
             broken
             for facts in traces
             for error in facts.errors
-            if (broken := _with_place(_unexplained(error, facts, windows, disturbances), error, run))
+            if (
+                broken := _with_place(
+                    _unexplained(error, facts, windows, disturbances, has_moved=facts.member_id in moved),
+                    error,
+                    run,
+                )
+            )
         ),
     ]
     findings = [broken.finding(Promise.NO_UNEXPLAINED_END) for broken in violations]
@@ -347,6 +357,8 @@ def _unexplained(
     facts: TraceFacts,
     windows: Iterable[_Window],
     disturbances: Iterable[tuple[int, int]],
+    *,
+    has_moved: bool,
 ) -> Broken | None:
     kind = error.kind
     if kind in _ORDINARY or kind.startswith(_ORDINARY_PREFIXES) or _SERVICE_EGRESS.fullmatch(kind):
@@ -359,8 +371,14 @@ def _unexplained(
         detail = f"{where} an unexpected exception: {kind.removeprefix(_UNFORESEEN)}"
         return Broken(Verdict.INVALID, detail, members=(error.member_id,), when_ns=(error.ns, error.ns))
     if kind in _STORED:
-        is_hit = any(error.member_id in window.members and window.begin_ns <= error.ns for window in windows)
-        is_explained = is_hit or any(life.next_ns is not None and life.last_ns <= error.ns for life in facts.lives)
+        is_explained = has_moved or any(
+            window.what in _OF_FILES and error.member_id in window.members and window.begin_ns <= error.ns
+            for window in windows
+        )
+        # An ordered end that was not cut short leaves no torn file.
+        is_explained |= any(
+            life.next_ns is not None and life.status != 0 and life.last_ns <= error.ns for life in facts.lives
+        )
     else:
         # At a start the other members may not run yet.
         is_explained = not error.is_in_term or any(
