@@ -49,12 +49,19 @@ def losses_of(run: RunFolder, manifest: Manifest) -> Losses:
     of_files = [fault for fault in faults if fault.what in list(FileFaultKind)]
     until_ns: dict[int, int] = {}
     for fault in (*of_files, *cuts):
-        # Forwarders may see a vote after its sender has ended, but not after its next process runs.
-        end_ns = fault.inject_end_ns if fault.heal_end_ns is None else fault.heal_end_ns
         for member_id in fault.members:
-            until_ns[member_id] = max(end_ns, until_ns.get(member_id, -1))
+            until_ns[member_id] = max(_end_ns(fault), until_ns.get(member_id, -1))
     until_ns |= dict.fromkeys(moved, NEVER_NS)
     return Losses(moved, moved | _members_of(of_files), _members_of(cuts), until_ns)
+
+
+def _end_ns(fault: FaultRecord) -> int:
+    """When the member had no more to lose."""
+    if fault.heal_end_ns is not None:
+        # Forwarders may see a vote after its sender has ended, but not after its next process runs.
+        return fault.heal_end_ns
+    # This one is armed at its injection, and hits at a later change of files.
+    return NEVER_NS if fault.what == HostFaultKind.POWER_LOST_IN_CHANGE else fault.inject_end_ns
 
 
 def _members_of(faults: Iterable[FaultRecord]) -> frozenset[int]:

@@ -129,6 +129,8 @@ class TraceFacts:
     """Intervals longer than GAP_NS in which a process traced no election or message, each with the next line."""
     backwards: TraceEvent | None = None
     """The first election or message event that is earlier than a previous one of the same process."""
+    tls_peer: TraceEvent | None = None
+    """Its first connection over TLS."""
     has_caught_up: bool = False
     """Whether it ever reported a position of an earlier part of a leader's log."""
 
@@ -230,6 +232,8 @@ def _add(facts: TraceFacts, event: TraceEvent) -> None:
         facts.services.add(_whole(fields.get("service_id")))
     elif event.event == TraceKind.MODULE_STATE:
         facts.module_moves.append(ModuleMove(event.line, event.ns, str(fields.get("old")), str(fields.get("new"))))
+    elif event.event == TraceKind.TLS_PEER and facts.tls_peer is None:
+        facts.tls_peer = event
     elif event.event == TraceKind.LOOP_STALL:
         stall_ns = fields.get("stall_ns")
         facts.stalls.append((event.ns - (stall_ns if type(stall_ns) is int else 0), event.ns))
