@@ -105,6 +105,8 @@ def check_endings(run: RunFolder, manifest: Manifest, controls: Sequence[Control
             elif not any(fault.inject_begin_ns <= (life.next_ns or NEVER_NS) for fault in wipes):
                 _require_began_there(life, manifest.system)
         _require_ordered(commands, groups)
+        if manifest.system == OWN_SYSTEM:
+            _require_announced(groups, manifest.members)
     except Broken as broken:
         return [broken.finding(Promise.ENDS_AT_ONE_POSITION)]
     if not groups:
@@ -207,6 +209,15 @@ def _require_acks(groups: Iterable[Sequence[Life]], manifest: Manifest, faults: 
         }
         for member_id, what in problems(ended, manifest.members, timeout_ns, troubled):
             raise next(life for life in group if life.member_id == member_id).broken(what)
+
+
+def _require_announced(groups: Iterable[Sequence[Life]], members: int) -> None:
+    """Check that the leader is known, if all members ended. Without its announcement no acknowledgement is judged."""
+    for group in groups:
+        announcers = (life for life in group if life.acks.term == life.requested_term_id >= 0)
+        if len({life.member_id for life in group}) == members > 1 and not any(announcers):
+            detail = f"no trace has the announcement of the end in term {group[0].requested_term_id}"
+            raise Broken(Verdict.UNKNOWN, detail, position=group[0].position)
 
 
 def _kills(fault: FaultRecord, life: Life) -> bool:
