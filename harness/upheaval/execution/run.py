@@ -23,6 +23,7 @@ from upheaval.records import (
     TraceEvent,
     add_failure,
     jsonfields,
+    read_made_by_test,
     write_atomically,
 )
 from upheaval.runtimes.simulated.errors import PromiseBroken
@@ -156,6 +157,9 @@ def run_scenario(
 def read_origin(folder: Path) -> tuple[Scenario, StoredResult]:
     """The scenario that made a run folder, and its result. Raises `UsageError` for a folder that no scenario made."""
     scenario_file, result_file = RunFolder(folder).scenario_file, folder / RESULT_FILE
+    test = read_made_by_test(folder)
+    if test is not None:
+        raise UsageError(f"a pytest test made {folder}: replay it by `{test}`")
     if not scenario_file.is_file() or not result_file.is_file():
         raise UsageError(f"{folder} is not a run of a scenario: it has no {scenario_file.name} and {RESULT_FILE}")
     stored = read_result(folder)
