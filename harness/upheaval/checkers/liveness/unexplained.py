@@ -287,7 +287,7 @@ def _refuses_damage(life: ProcessLife, hits: Iterable[_Window]) -> bool:
 def _is_rebooted(life: ProcessLife, lives: Iterable[ProcessLife]) -> bool:
     """Whether the machine rebooted before the next process: its monotonic clock restarted, too.
 
-    The wall clock alone moves when somebody sets it, or after a pause of the whole machine. Then other processes run on
+    The wall clock alone moves when it is set, or after a pause of the whole machine. Then other processes run on
     from before the gap until after it, which no process does across a reboot of its machine.
     """
     before, after = life.booted_ms, life.next_booted_ms
