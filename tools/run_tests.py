@@ -73,6 +73,8 @@ LANES = 3
 
 A fourth one would have members stand still for seconds. Patient suites run beside the lanes instead.
 """
+PATIENT_LANES = 2
+"""As many as the cores of a small machine: while all other lanes wait, patient suites have all of it."""
 LOW_PRIORITY = ("nice", "-n", "10")
 # Those that take longest come first, so that none of them is left to run by itself; containers, Spark and members wait.
 # Patient ones have virtual time alone.
@@ -158,7 +160,7 @@ def run_suite(suite: Suite, *, nightly: bool) -> Outcome:
 
 
 def run_all(suites: Sequence[Suite], run: Callable[[Suite], Outcome]) -> list[Outcome]:
-    """Run the patient suites one by one beside the lanes of the others. A lane without work takes a patient one."""
+    """Run patient suites in lanes beside those of the others. A lane without work takes a patient one."""
     patient = deque(suite for suite in suites if suite.is_patient)
     others = deque(suite for suite in suites if not suite.is_patient)
     outcomes: list[Outcome] = []
@@ -172,8 +174,9 @@ def run_all(suites: Sequence[Suite], run: Callable[[Suite], Outcome]) -> list[Ou
                     break
                 outcomes.append(run(suite))
 
-    with ThreadPoolExecutor(LANES + 1) as pool:
-        lanes = [pool.submit(lane, patient), *(pool.submit(lane, others, patient) for _ in range(LANES))]
+    with ThreadPoolExecutor(LANES + PATIENT_LANES) as pool:
+        lanes = [pool.submit(lane, patient) for _ in range(PATIENT_LANES)]
+        lanes += [pool.submit(lane, others, patient) for _ in range(LANES)]
     for ended in lanes:
         ended.result()
     return outcomes

@@ -109,7 +109,7 @@ def test_a_false_injector_is_unmasked(
 ) -> None:
     for module in (faults, file_faults):
         for name in ("TAKES_EFFECT_S", "COMES_BACK_S"):
-            monkeypatch.setattr(module, name, 1.0)
+            monkeypatch.setattr(module, name, 0.02)
     stage = SimulatedStage(PLAIN, 1, tmp_path)
     stage.open(print)
     stage.let_pass(0.5)
@@ -132,7 +132,7 @@ def test_files_that_nothing_changed_are_no_proof(
     stage.let_pass(0.5)
     monkeypatch.setattr(SimulatedFiles, "overwrite", lambda *_: None)
     monkeypatch.setattr(SimulatedFiles, "remove_all", lambda *_: None)
-    monkeypatch.setattr(file_faults, "TAKES_EFFECT_S", 1.0)
+    monkeypatch.setattr(file_faults, "TAKES_EFFECT_S", 0.02)
     driver = FaultDriver(stage, lambda _: None)
     proof = driver.inject("x", fault_of(statement))
     assert not proof.holds

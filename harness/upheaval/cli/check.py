@@ -18,9 +18,9 @@ from upheaval.cli.screen import screen_of
 from upheaval.cli.tables import table
 from upheaval.cli.verdict_text import Detail, verdict_text
 from upheaval.errors import UsageError
+from upheaval.python_path import on_python_path
 from upheaval.records import FieldError, Outcome
 from upheaval.records.values import value_text
-from upheaval.system import on_python_path
 from upheaval_node.types import NEVER_NS
 
 _NS_PER_S = 1_000_000_000

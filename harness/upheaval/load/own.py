@@ -9,8 +9,8 @@ from typing import Final
 
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.extras import install_line
+from upheaval.python_path import on_python_path
 from upheaval.scenario import OwnCode
-from upheaval.system import on_python_path
 from upheaval.workload import SERVICES, Load, LoadMaker
 from upheaval_node.errors import UsageError as NodeUsageError
 from upheaval_node.suggestions import did_you_mean

@@ -12,6 +12,7 @@ from typing import Final
 
 from upheaval.checkers.own.own_model_process import load_model, shown_error
 from upheaval.errors import EnvironmentFault, UsageError
+from upheaval.python_path import on_python_path
 from upheaval.records import (
     MEMBERS_MAX,
     SPLIT,
@@ -24,7 +25,7 @@ from upheaval.records import (
 )
 from upheaval.runtimes.ports import LOWEST_PORT, highest_base_port
 from upheaval.security import policy as security
-from upheaval.system import ClusterSpec, check_system, on_python_path
+from upheaval.system import ClusterSpec, check_system
 from upheaval_node import __version__
 from upheaval_node.errors import NodeError
 from upheaval_node.suggestions import did_you_mean

@@ -53,7 +53,6 @@ from upheaval.system.under_test import (
     SystemInContainers as SystemInContainers,
     SystemUnderTest as SystemUnderTest,
     UpheavalNode as UpheavalNode,
-    on_python_path as on_python_path,
     port_in_container as port_in_container,
     require_meaning as require_meaning,
     require_streams as require_streams,

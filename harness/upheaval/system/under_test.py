@@ -5,17 +5,17 @@ Runtimes know members only through this module, in processes as in containers. O
 system is another object of the same shape, which `systems` finds by name.
 """
 
-import contextlib
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Final, Protocol, runtime_checkable
 
 from upheaval.errors import UsageError
+from upheaval.python_path import on_python_path
 from upheaval.records import OWN_SYSTEM, TOGETHER, FieldError, Json, MemberFolder, jsonfields
 from upheaval.runtime_names import LIVE_RUNTIMES, RUNTIMES
 from upheaval.system.clients import ClientNeeds, Clients, NodeClients, NodeWaitingClients, WaitingClients, WayIn
@@ -26,7 +26,6 @@ from upheaval.system.member_status import read_member_status
 from upheaval.system.status import MemberStatus
 from upheaval_chaos.host_faults import LONGEST_JUMP_MS
 from upheaval_chaos.pings import PingText, channel_of_ping, ping_text
-from upheaval_chaos.planted.catalogue import bug_named
 from upheaval_chaos.target import CHANNELS, INGRESS, DatagramFaultKind, LinkFaultKind
 from upheaval_node import __version__
 from upheaval_node.client.driving import ClientOptions
@@ -319,6 +318,8 @@ class UpheavalNode(AnswersAsJson):
     def check(self, spec: ClusterSpec) -> None:
         """Raises `UsageError` for an unknown profile, sync level, service or planted bug."""
         if spec.planted is not None:
+            from upheaval_chaos.planted.catalogue import bug_named  # imports the whole node
+
             bug_named(spec.planted)
         if spec.client:
             raise UsageError(f"client {spec.client!r}: programs in Java are clients of members of Aeron alone")
@@ -496,15 +497,3 @@ def traced_exit_status(member: MemberFolder, pid: int) -> int | None:
 def port_in_container(system: SystemInContainers, channel: str) -> int:
     """The port on which a member in a container listens for a channel."""
     return system.ports[system.channels.index(channel)]
-
-
-@contextlib.contextmanager
-def on_python_path(folders: Sequence[str]) -> Iterator[None]:
-    """Find modules where the members find them, within the block only."""
-    sys.path[:0] = folders
-    try:
-        yield
-    finally:
-        for folder in folders:
-            with contextlib.suppress(ValueError):
-                sys.path.remove(folder)

@@ -25,6 +25,7 @@ HEARD: Line = {
     "log_position": 64,
     "flags": 0,
 }
+COMMIT: Line = {"message": "CommitPosition", "leader_member_id": 2, "leadership_term_id": 1}
 UNASKED_VOTE: Line = {
     "event": "send",
     "message": "Vote",
@@ -74,19 +75,29 @@ def test_what_was_heard_of_a_run_that_goes_on_may_be_told_later(sealed: bool, ve
 
 
 class Growing(MemberFolder):
-    """A running member: it sends a message after its trace was read."""
+    """A running member: it sends `later` after its trace was read."""
+
+    later: Line
 
     def read_trace(self) -> Iterator[TraceEvent]:
         events = [*super().read_trace()]
         with self.trace.open("a") as trace:
-            trace.write(json.dumps({"ts": 0, **HEARD, "event": "send"}) + "\n")
+            trace.write(json.dumps({"ts": 0, **self.later, "event": "send"}) + "\n")
         return iter(events)
 
 
 class RunThatGoesOn(RunFolder):
+    def __init__(self, path: Path, later: Line = HEARD) -> None:
+        super().__init__(path)
+        self._later = later
+
     def member(self, member_id: int) -> MemberFolder:
         folder = super().member(member_id)
-        return Growing(folder.path, 2) if member_id == 2 else folder
+        if member_id != 2:
+            return folder
+        growing = Growing(folder.path, 2)
+        growing.later = self._later
+        return growing
 
 
 def test_what_was_sent_while_traces_were_read_is_read_again(tmp_path: Path) -> None:
@@ -94,6 +105,22 @@ def test_what_was_sent_while_traces_were_read_is_read_again(tmp_path: Path) -> N
     assert found(RunThatGoesOn(run.path), Promise.COMMITS_KEPT).verdict is Verdict.VALID
     again = run_of(tmp_path / "sealed", [HEARD], [], [])
     assert found(RunThatGoesOn(again.path), Promise.COMMITS_KEPT).verdict is Verdict.INVALID
+
+
+@pytest.mark.parametrize(
+    ("before", "later", "verdict"),
+    [((100,), 64, Verdict.VALID), ((64, 100), 100, Verdict.UNKNOWN)],
+    ids=["sent-back", "heard-back"],
+)
+def test_a_commit_position_may_have_gone_back_while_traces_were_read(
+    before: tuple[int, ...], later: int, verdict: Verdict, tmp_path: Path
+) -> None:
+    sent, heard = {**COMMIT, "event": "send"}, {**COMMIT, "event": "receive"}
+    leader = [{**sent, "log_position": position} for position in before]
+    follower = [{**heard, "log_position": position} for position in (100, 64)]
+    run = run_of(tmp_path, follower, [], leader, sealed=False)
+    goes_on = RunThatGoesOn(run.path, {**sent, "log_position": later})
+    assert found(goes_on, Promise.COMMITS_KEPT).verdict is verdict
 
 
 def test_what_was_heard_may_be_among_the_lost_lines_of_its_sender(tmp_path: Path) -> None:

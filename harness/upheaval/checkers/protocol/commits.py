@@ -75,6 +75,8 @@ class CommitRules:
         self._reported: dict[tuple[int, int], int] = {}
         self._heard_reports: dict[tuple[int, int], Mark] = {}
         self._announced: dict[tuple[int, int], int] = {}
+        self._announced_again: dict[tuple[int, int], int] = {}
+        """The same in the order of the second reading."""
         self._heard_commits: dict[tuple[int, int], Mark] = {}
         self._went_back: set[tuple[int, int, int]] = set()
         self._heard_back: dict[tuple[int, int, int], tuple[Mark, MemberEvent]] = {}
@@ -95,16 +97,22 @@ class CommitRules:
                 self._members[event.member_id] = _Member()
 
     def note_sent(self, event: MemberEvent) -> None:
-        """Note a position that a member sent, out of order: it judges nothing, and only `at_end` uses it."""
-        match event.fields.get("message"):
-            case "AppendPosition":
-                positions = self._reported
-            case "CommitPosition":
-                positions = self._announced
-            case _:
-                return
-        key = event.member_id, event.integer("leadership_term_id")
-        positions[key] = max(positions.get(key, _NONE), event.integer("log_position"))
+        """Note a position that a member sent, from a second reading of its whole trace: it judges nothing, and only
+        `at_end` uses it.
+        """
+        message = event.fields.get("message")
+        if message not in ("AppendPosition", "CommitPosition"):
+            return
+        key, position = (event.member_id, event.integer("leadership_term_id")), event.integer("log_position")
+        if message == "AppendPosition":
+            self._reported[key] = max(self._reported.get(key, _NONE), position)
+            return
+        self._announced[key] = max(self._announced.get(key, _NONE), position)
+        highest = self._announced_again.get(key, _NONE)
+        if position < highest:
+            self._went_back.add((*key, position))
+        else:
+            self._announced_again[key] = position
 
     def at_end(self) -> Iterator[tuple[int, Broken]]:
         """After the last event of all members: yield the positions that a member received and no member sent."""
