@@ -6,12 +6,14 @@ docs/goals.json; without a file it makes the table of what is there. Also the re
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from upheaval.campaign.goals.table import AREAS
+from upheaval.errors import HarnessError, UsageError
+from upheaval.records import jsonfields
 
 DOCS: Final = Path(__file__).resolve().parents[1] / "docs"
 PAGE: Final = DOCS / "goals.md"
@@ -29,9 +31,11 @@ class Reached:
 
     @classmethod
     def read(cls, path: Path) -> "Reached":
-        """From a record, or from the summary of a campaign."""
-        fields: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return cls(fields["seeds"], fields["goals"])
+        """From a record, or from the summary of a campaign. Raises `HarnessError` for any other file."""
+        reached = jsonfields.read_file(cls, path)
+        if reached.seeds < 1 or not all(type(count) is int for count in reached.goals.values()):
+            raise UsageError(f"{path}: field 'goals' must have the counts of at least one seed")
+        return reached
 
 
 def table(reached: Reached) -> str:
@@ -60,7 +64,17 @@ def page_with_table(text: str, reached: Reached) -> str:
     return f"{before}{BEGIN}\n\n{table(reached)}\n\n{END}{after}"
 
 
-if __name__ == "__main__":
-    record = Reached.read(Path(sys.argv[1]) if len(sys.argv) > 1 else RECORD)
+def main(arguments: Sequence[str]) -> int:
+    """The exit status."""
+    try:
+        record = Reached.read(Path(arguments[0]) if arguments else RECORD)
+    except HarnessError as problem:
+        print(f"goals_table: {problem}", file=sys.stderr)
+        return problem.exit_status
     RECORD.write_text(json.dumps(asdict(record), indent=2) + "\n", encoding="utf-8")
     PAGE.write_text(page_with_table(PAGE.read_text(encoding="utf-8"), record), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from goals_table import RECORD, Reached
+from upheaval.errors import HarnessError
 
 CHANCE_MAX: Final = 1e-6
 DEVIATIONS: Final = 3
@@ -41,7 +42,11 @@ def main(arguments: Sequence[str]) -> int:
     if len(arguments) != 1:
         print("usage: python tools/goals_watch.py SUMMARY.json", file=sys.stderr)
         return 2
-    record, campaign = Reached.read(RECORD), Reached.read(Path(arguments[0]))
+    try:
+        record, campaign = Reached.read(RECORD), Reached.read(Path(arguments[0]))
+    except HarnessError as problem:
+        print(f"goals_watch: {problem}", file=sys.stderr)
+        return problem.exit_status
     lost = missing(record, campaign)
     print(f"{len(expected(record, campaign.seeds))} goals expected of {campaign.seeds} seeds, {len(lost)} not reached")
     for name in lost:

@@ -1,7 +1,7 @@
 """Write the table of the zoo into docs/planted.md.
 
-python tools/zoo_table.py [ZOO.json] takes what `upheaval zoo --json` printed, and keeps it in docs/zoo.json; without a
-file it makes the table of what is there.
+python tools/zoo_table.py [ZOO.json ...] takes what `upheaval zoo --json` printed, and keeps it in docs/zoo.json, in
+place of earlier rows of the same bugs; without a file it makes the table of what is there.
 """
 
 import json
@@ -10,6 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from upheaval.campaign.searches import UNIFORM
+from upheaval.errors import HarnessError, UsageError
+from upheaval.records import jsonfields
 from upheaval_chaos.planted.bug import PlantedBug
 from upheaval_chaos.planted.catalogue import AREAS
 
@@ -18,20 +21,36 @@ PAGE: Final = DOCS / "planted.md"
 RESULTS: Final = DOCS / "zoo.json"
 BEGIN: Final = "<!-- written by tools/zoo_table.py -->"
 END: Final = "<!-- end of the table -->"
+NEEDED: Final = {"bug", "promises", "seeds", "processor_seconds"}
 
 
-def read_rows() -> list[dict[str, Any]]:
-    """What the last zoo found, a row for each bug."""
-    rows: list[dict[str, Any]] = json.loads(RESULTS.read_text(encoding="utf-8"))
+def read_rows(path: Path = RESULTS) -> list[dict[str, Any]]:
+    """What a zoo found, a row for each bug. Raises `HarnessError` for a file that no zoo printed."""
+    try:
+        rows = json.loads(jsonfields.read_text(path))
+    except ValueError as error:
+        raise UsageError(f"{path}: not JSON: {error}") from None
+    if not isinstance(rows, list) or not all(isinstance(row, dict) and row.keys() >= NEEDED for row in rows):
+        raise UsageError(f"{path}: not the rows that `upheaval zoo --json` prints")
     return rows
 
 
+def joined(known: Sequence[dict[str, Any]], newer: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A row for each bug, the newer one where there are two, in the order of the catalogue."""
+    by_name = {row["bug"]: row for row in (*known, *newer)}
+    return [by_name[bug.name] for area in AREAS for bug in area.bugs if bug.name in by_name]
+
+
 def table(rows: Sequence[dict[str, Any]]) -> str:
-    """A line for each bug, in the order of the areas; without figures where no zoo had it."""
+    """A line for each bug, in the order of the areas; without figures where no zoo measured them."""
     by_name = {row["bug"]: row for row in rows}
     lines = [_line(bug, by_name.get(bug.name)) for area in AREAS for bug in area.bugs]
     return "\n".join(
-        ["| area | bug | what is wrong | caught by | seeds | processor s |", "|---|---|---|---|---|---|", *lines]
+        [
+            "| area | bug | what is wrong | caught by | seeds | processor s | shrunk to | other seeds fail alike |",
+            "|---|---|---|---|---|---|---|---|",
+            *lines,
+        ]
     )
 
 
@@ -40,10 +59,24 @@ def _line(bug: PlantedBug, row: dict[str, Any] | None) -> str:
     if row is None:
         cells += [_named(bug.caught_by), "not measured", ""]
     elif row["seeds"] is None:
-        cells += ["**escaped**", "", ""]
+        cells += ["**escaped**", f"> {row['spent_seeds']}{_search_of(row)}", f"> {row['spent_seconds']}"]
     else:
-        cells += [_named(row["promises"]), str(row["seeds"]), str(row["processor_seconds"])]
+        cells += [_named(row["promises"]), f"{row['seeds']}{_search_of(row)}", str(row["processor_seconds"])]
+    cells += _shrunk_cells(None if row is None else row.get("shrunk"))
     return f"| {' | '.join(cells)} |"
+
+
+def _search_of(row: dict[str, Any]) -> str:
+    search = row.get("search", UNIFORM)
+    return "" if search == UNIFORM else f" of `--search {search}`"
+
+
+def _shrunk_cells(shrunk: dict[str, Any] | None) -> list[str]:
+    if shrunk is None:
+        return ["", ""]
+    sizes = ((shrunk[name], name.removesuffix("s")) for name in ("members", "faults", "operations"))
+    size = ", ".join(f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in sizes)
+    return [size, f"{shrunk['fresh']} of {shrunk['fresh_runs']}" if shrunk["fresh_runs"] else "no text"]
 
 
 def _named(promises: Sequence[str]) -> str:
@@ -59,8 +92,19 @@ def page_with_table(text: str, rows: Sequence[dict[str, Any]]) -> str:
     return f"{before}{BEGIN}\n\n{table(rows)}\n\n{END}{after}"
 
 
+def main(arguments: Sequence[str]) -> int:
+    """The exit status."""
+    rows = read_rows()
+    try:
+        for argument in arguments:
+            rows = joined(rows, read_rows(Path(argument)))
+    except HarnessError as problem:
+        print(f"zoo_table: {problem}", file=sys.stderr)
+        return problem.exit_status
+    RESULTS.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+    PAGE.write_text(page_with_table(PAGE.read_text(encoding="utf-8"), rows), encoding="utf-8")
+    return 0
+
+
 if __name__ == "__main__":
-    results = Path(sys.argv[1] if len(sys.argv) > 1 else RESULTS).read_text(encoding="utf-8")
-    page = page_with_table(PAGE.read_text(encoding="utf-8"), json.loads(results))
-    RESULTS.write_text(results, encoding="utf-8")
-    PAGE.write_text(page, encoding="utf-8")
+    sys.exit(main(sys.argv[1:]))

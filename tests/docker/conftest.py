@@ -50,6 +50,14 @@ def node_image(engine: Client) -> str:
 
 
 @pytest.fixture(scope="session")
+def node_test_image(engine: Client, node_image: str) -> str:
+    """The tag of the test build, built from what is here on the image of the product."""
+    if not images.image_state(engine, images.NODE_TEST).is_current:
+        images.build(engine, images.NODE_TEST, base=None, offline=True, say=print)
+    return images.NODE_TEST.tag
+
+
+@pytest.fixture(scope="session")
 def link_images(engine: Client) -> None:
     """What breaks links: Toxiproxy and the filters of packets."""
     for image in (images.TOXIPROXY, images.NETFAULT):

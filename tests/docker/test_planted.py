@@ -7,7 +7,6 @@ import pytest
 from support.built_images import output_of
 from support.docker_runs import left_of
 from support.planted_runs import LIVE_BUGS, broken, named_bugs, run, says_so
-from upheaval import images
 from upheaval.errors import UsageError
 from upheaval.records import RunFolder
 from upheaval.runtimes.docker.cluster import DockerCluster
@@ -15,14 +14,6 @@ from upheaval.runtimes.docker.engine import Client
 from upheaval.system import ClusterSpec
 from upheaval_chaos.planted.bug import PlantedBug
 from upheaval_chaos.planted.catalogue import CATALOGUE
-
-
-@pytest.fixture(scope="session")
-def node_test_image(engine: Client, node_image: str) -> str:
-    """The tag of the test build, built from what is here on the image of the product."""
-    if not images.image_state(engine, images.NODE_TEST).is_current:
-        images.build(engine, images.NODE_TEST, base=None, offline=True, say=print)
-    return images.NODE_TEST.tag
 
 
 @pytest.mark.heavy

@@ -1,30 +1,16 @@
 """`upheaval shrink` on runs of live members: which lines a failure does not need, and how often it fails without."""
 
-import json
-import shlex
 import shutil
 from pathlib import Path
 
 import pytest
 
-from upheaval.checkers.judge import verify_run
+from support.shrunk_runs import require_shrunk
 from upheaval.cli.main import main
 from upheaval.execution.run import RESULT_FILE
 from upheaval.records import jsonfields
+from upheaval.runtime_names import PROCESS
 
-BUG, PROMISE = "new-leader-closes-all-sessions", "sessions-outlive-leaders"
-TEXT = """title A leader dies, and more happens
-cluster members=3
-workload rate=60
-wait operations 60
-begin slow slow member-2 -> member-0 latency-ms=20
-wait operations 20
-end slow
-inject dead kill leader
-wait leader other-than dead
-heal dead
-wait caught-up dead
-"""
 QUIET = """title Nothing happens
 workload rate=100
 wait operations 100
@@ -37,21 +23,7 @@ def test_a_run_of_processes_is_made_simpler(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("more.scenario").write_text(TEXT, encoding="utf-8")
-    assert main(["run", "more.scenario", "--runtime", "process", "--planted", BUG, "--dir", "run"]) == 1
-    capsys.readouterr()
-    assert main(["shrink", "run", "--runs", "12", "--json"]) == 0
-    shrunk = json.loads(capsys.readouterr().out)
-    scenario = shrunk["scenario"]
-    assert shrunk["fingerprint"]["promise"] == PROMISE
-    lines = scenario["text"].splitlines()
-    assert not [line for line in lines if "slow" in line]
-    assert "inject dead kill leader" in lines
-    assert scenario["fresh_failures"] > scenario["fresh_runs"] / 2
-    assert scenario["interval"][0] < scenario["fresh_failures"] / scenario["fresh_runs"] <= scenario["interval"][1]
-    assert PROMISE in {str(finding.promise) for finding in verify_run(Path("run-smallest/run")).worst_first[:1]}
-    program, *words = shlex.split(scenario["command"])
-    assert (program, main([*words, "--dir", "again"])) == ("upheaval", 1)
+    require_shrunk(PROCESS, 12, capsys)
 
 
 def test_what_live_members_cannot_is_refused(

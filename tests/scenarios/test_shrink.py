@@ -8,6 +8,7 @@ import pytest
 
 from upheaval.checkers.signature import Rule
 from upheaval.cli.main import main
+from upheaval.records import MadeByTest, write_made_by_test
 
 BUG = "commit-position-goes-back"
 TEXT = """title A leader dies, and more happens
@@ -79,6 +80,44 @@ def test_a_run_of_a_scenario_is_made_simpler(
     assert "inject dead kill leader" in capsys.readouterr().out
 
 
+SHORT = """title A leader dies
+invariants on
+wait operations 3
+inject dead kill leader
+wait leader other-than dead
+heal dead
+"""
+
+
+@pytest.mark.pure
+def test_a_run_that_breaks_a_promise_is_made_simpler_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("short.scenario").write_text(SHORT, encoding="utf-8")
+    Path("quiet.scenario").write_text(QUIET, encoding="utf-8")
+    short = ["run", "short.scenario", "--planted", BUG, "--shrink", "--json"]
+    assert main([*short, "--dir", "run"]) == 1
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["verdict"] == "invalid"
+    text = Path("run-smallest/smallest.scenario").read_text(encoding="utf-8")
+    assert "wait operations 3" not in text
+    assert "fails alike: invalid invariants" in printed.err
+    assert all(f"  {line}" in printed.err.splitlines() for line in text.splitlines())
+    assert main(["run", "quiet.scenario", "--shrink", "--dir", "valid"]) in (0, 3)
+    assert not Path("valid-smallest").exists()
+    capsys.readouterr()
+    Path("again-smallest").mkdir()
+    for words, why in (
+        ([*short, "--dir", "again"], "again-smallest is there already: give another --dir"),
+        (["run", "follower-offline", "--shrink"], "follower-offline is an exact script"),
+    ):
+        assert main(words) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert why in line
+    assert not Path("again").exists()
+
+
 def test_what_cannot_be_made_simpler_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -88,6 +127,15 @@ def test_what_cannot_be_made_simpler_is_refused(
     assert not Path("none").exists()
     assert main(["run", "quiet.scenario", "--dir", "run"]) in (0, 3)
     capsys.readouterr()
+    Path("test").mkdir()
+    write_made_by_test(Path("test"), MadeByTest("/here", ("pytest", "test_it.py")))
+    assert main(["shrink", "test"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "its schedule is the test's code, which shrink cannot change" in line
+    for command in ("replay", "when"):
+        assert main([command, "test"]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.endswith("a pytest test made test: replay it by `cd /here && pytest test_it.py`")
     Path("other").mkdir()
     Path("other/file").write_text("of somebody", encoding="utf-8")
     for words in (["shrink", "run", "--out", "run"], ["shrink", "run", "--out", "other"], ["shrink", "other"]):

@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 
+from upheaval.campaign.memory import FailedSeeds
 from upheaval.campaign.searches import DELIVERY, SEARCHES
 from upheaval.campaign.seed import SeedOrigin, keep_seed, seed_of_run
 from upheaval.campaign.swarm import SLOW, draw_swarm
@@ -88,6 +89,19 @@ def test_a_run_with_an_order_is_the_same_execution_again(tmp_path: Path) -> None
 
 def test_the_command_offers_each_search() -> None:
     assert fault_commands.SEARCHES == SEARCHES
+
+
+def test_a_failed_seed_is_tried_again_with_its_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    FailedSeeds(Path("runs"), None).note(5, has_failed=True)
+    ordered = FailedSeeds(Path("runs"), None, DELIVERY)
+    ordered.note(3, has_failed=True)
+    assert FailedSeeds(Path("runs"), None).seeds == [5]
+    assert main(["campaign", "--search", DELIVERY, "--seeds", "3..3"]) == CommandStatus.VALID
+    assert "failed last time, tried first: seed 3\n" in capsys.readouterr().err
+    assert (ordered.seeds, FailedSeeds(Path("runs"), None).seeds) == ([], [5])
 
 
 def test_live_members_have_no_order_of_deliveries(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ The schedule is run once more in the simulation, to its end and without the inva
 live run can break, too.
 """
 
+import shutil
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,8 +36,17 @@ class Schedule:
 def schedule_of(text: str, name: str, seed: int, folder: Path) -> Schedule:
     """Run the text in the simulation, in that folder, and make it a schedule for live members.
 
-    Raises `UsageError` if the run breaks no promise, and for a fault that live members cannot have.
+    Raises `UsageError` if the run breaks no promise, and for a fault that live members cannot have; the folder is
+    removed then.
     """
+    try:
+        return _schedule_of(text, name, seed, folder)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def _schedule_of(text: str, name: str, seed: int, folder: Path) -> Schedule:
     unwatched = "\n".join(line for line in text.splitlines() if line.split()[:1] != ["invariants"]) + "\n"
     scenario = parse_scenario(unwatched, name=name, where=name)
     if SIMULATED not in scenario.runtimes:
@@ -46,7 +56,8 @@ def schedule_of(text: str, name: str, seed: int, folder: Path) -> Schedule:
     broken = broken_in(report)
     if not broken:
         raise UsageError(
-            f"{name} breaks no promise in a simulated run to its end: carry one that fails without `invariants on`"
+            f"{name} breaks no promise in a simulated run with seed {seed} to its end: "
+            "carry one that fails without `invariants on`"
         )
     made = portable(text, leaders_of(stage.run))
     return Schedule(parse_scenario(made.text, name=f"{name}-carried", where=name), broken[0], made.changes)

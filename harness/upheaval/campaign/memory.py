@@ -1,10 +1,14 @@
-"""Remembers failed seeds, so that the next campaign tries them first: `failed-seeds.json` in `runs`, by subject."""
+"""Remembers failed seeds, so that the next campaign tries them first: `failed-seeds.json` in `runs`, by subject.
+
+A subject is a service and a way to draw clusters, since a seed alone does not say which cluster failed.
+"""
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from upheaval.campaign.searches import UNIFORM
 from upheaval.records import Json, jsonfields, write_atomically
 from upheaval.records.jsonfields import FieldError
 from upheaval.scenario import OwnCode
@@ -14,11 +18,12 @@ REMEMBERED_MAX: Final = 20
 
 
 class FailedSeeds:
-    """The failed seeds of campaigns of one service. An unreadable file counts as empty."""
+    """The failed seeds of campaigns of one service and one search. An unreadable file counts as empty."""
 
-    def __init__(self, folder: Path, own: OwnCode | None) -> None:
+    def __init__(self, folder: Path, own: OwnCode | None, search: str = UNIFORM) -> None:
         self._file = folder / FILE_NAME
-        self._name = "drawn" if own is None else f"{own.service} {own.user} {own.model}".strip()
+        service = "drawn" if own is None else f"{own.service} {own.user} {own.model}".strip()
+        self._name = service if search == UNIFORM else f"{service} --search {search}"
 
     @property
     def seeds(self) -> list[int]:

@@ -459,9 +459,9 @@ def seed_of_run(folder: Path) -> SeedOrigin | None:
     return SeedOrigin(origin.seed, origin.planted, origin.own, origin.compatibility, origin.search, origin.digest, tape)
 
 
-def try_seed(seed: int, planted: str | None, scratch: Path) -> SeedOutcome:
+def try_seed(seed: int, planted: str | None, scratch: Path, search: str = UNIFORM) -> SeedOutcome:
     """Run and judge one seed in `scratch`, and leave nothing there."""
-    return try_origin(SeedOrigin(seed, planted), scratch, None)
+    return try_origin(SeedOrigin(seed, planted, search=search), scratch, None)
 
 
 def try_origin(origin: SeedOrigin, scratch: Path, keep: Path | None, fresh: FreshTiming | None = None) -> SeedOutcome:

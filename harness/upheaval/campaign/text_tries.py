@@ -32,8 +32,8 @@ from upheaval.scenario.values import Scenario
 from upheaval.workload import Load
 from upheaval_node.types import MS
 
-REFUSED: Final = Try(())
-"""The result of an invalid text."""
+REFUSED: Final = Try((), runs=0)
+"""The result of an invalid text, which is not run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ def until_decided(run: Callable[[], Try], wanted: Fingerprint) -> Try:
     """Run until a sequential test has decided. Raises `EnvironmentFault` when several clusters in a row do not
     start.
     """
-    last_alike, others, unstarted = REFUSED, dict[Fingerprint, None](), 0
+    last_alike, others, unstarted = Try(()), dict[Fingerprint, None](), 0
     alike = runs = 0
     while (is_often := fails_often(alike, runs)) is None:
         try:

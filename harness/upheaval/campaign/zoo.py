@@ -14,6 +14,7 @@ from statistics import median_high
 from typing import Final
 
 from upheaval.campaign.pool import some_at_a_time
+from upheaval.campaign.searches import UNIFORM
 from upheaval.campaign.seed import SeedOutcome, try_seed
 from upheaval.errors import UsageError
 from upheaval.records import Json, jsonfields, owned_folder, write_atomically
@@ -44,11 +45,18 @@ class Search:
     processor_ms: int = 0
     others: tuple[str, ...] = ()
     """Broken promises that need not find the bug, and promises that were unknown."""
+    search: str = UNIFORM
+    """How its clusters are drawn."""
 
     @property
     def is_caught(self) -> bool:
         """Whether a promise that must find the bug was broken."""
         return bool(self.promise)
+
+    @property
+    def last_seed(self) -> int:
+        """The seed that was tried last."""
+        return self.first_seed + self.seeds - 1
 
     def after(self, outcome: SeedOutcome) -> "Search":
         """The search with one more seed."""
@@ -62,6 +70,25 @@ class Search:
             processor_ms=self.processor_ms + round(1000 * outcome.processor_seconds),
             others=tuple(dict.fromkeys((*self.others, *met))),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Shrunk:
+    """The simplest plan that fails as the seed that found a bug does, and the rate of its text."""
+
+    seed: int
+    members: int
+    faults: int
+    operations: int
+    """Acknowledged before the promise broke, or until the end."""
+    runs: int
+    """Of the search for the plan."""
+    is_over: bool
+    """Whether the budget ended that search."""
+    fresh: int = 0
+    """How many other seeds fail alike with the text."""
+    fresh_runs: int = 0
+    """The number of other seeds; 0 if no text fails alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +106,14 @@ class Row:
     processor_seconds: float | None
     others: tuple[str, ...] = ()
     """The other promises that unsuccessful searches met."""
+    spent_seeds: int = 0
+    """The median of the seeds that searches tried, of unsuccessful ones too."""
+    spent_seconds: float = 0.0
+    """The median of their processor seconds."""
+    found_by: int | None = None
+    """The seed with which the first successful search ended."""
+    search: str = UNIFORM
+    shrunk: Shrunk | None = None
 
     @property
     def is_caught(self) -> bool:
@@ -109,6 +144,10 @@ def row_of(bug: PlantedBug, searches: Sequence[Search]) -> Row:
         int(seeds) if is_caught else None,
         round(ms / 1000, 1) if is_caught else None,
         tuple(promise for promise, _ in others.most_common()),
+        median_high(search.seeds for search in searches),
+        round(median_high(search.processor_ms for search in searches) / 1000, 1),
+        caught[0].last_seed if caught else None,
+        searches[0].search,
     )
 
 
@@ -120,16 +159,20 @@ def run_zoo(
     budget_s: float = BUDGET_S,
     repeats: int = 1,
     jobs: int = 1,
+    search: str = UNIFORM,
 ) -> Iterator[Row]:
     """A row for each bug, as soon as its searches are over. Raises `UsageError` for a folder of another version."""
     wanted = list(bugs)
     searches = [
-        Search(bug.name, repeat, first_seed + repeat * SEEDS_APART) for bug in wanted for repeat in range(repeats)
+        Search(bug.name, repeat, first_seed + repeat * SEEDS_APART, search=search)
+        for bug in wanted
+        for repeat in range(repeats)
     ]
-    for search in searches:
-        _read(search, folder)
+    for begun in searches:
+        _read(begun, folder)
     with owned_folder("zoo") as scratch:
-        work = partial(run_search, folder=folder, scratch=scratch, budget_s=budget_s)
+        try_one = partial(try_seed, search=search)
+        work = partial(run_search, folder=folder, scratch=scratch, budget_s=budget_s, try_one=try_one)
         with some_at_a_time(work, jobs) as run:
             over = run(searches)
             for bug in wanted:
@@ -157,6 +200,6 @@ def _read(search: Search, folder: Path) -> Search:
     if not file.is_file():
         return search
     known = jsonfields.read_file(Search, file)
-    if (known.first_seed, known.version) != (search.first_seed, search.version):
-        raise UsageError(f"{file} is of another first seed or version: give another --out")
+    if (known.first_seed, known.version, known.search) != (search.first_seed, search.version, search.search):
+        raise UsageError(f"{file} is of another first seed, search or version: give another --out")
     return known

@@ -99,9 +99,9 @@ def _spec_of(own: OwnCode) -> ClusterSpec:
 
 def _several(options: CampaignOptions, seeds: range, first: SeedOrigin, folder: Path, runner: Runner | None) -> int:
     planted, own = first.planted, first.own
-    # The failures of a test build and of Aeron's rules are wanted. A remembered seed is a number alone.
-    is_remembered = planted is None and first.compatibility == OWN and first.search == UNIFORM
-    memory = FailedSeeds(runs_folder(), own) if is_remembered else None
+    # The failures of a test build and of Aeron's rules are wanted.
+    is_remembered = planted is None and first.compatibility == OWN
+    memory = FailedSeeds(runs_folder(), own, first.search) if is_remembered else None
     ordered = list(seeds) if memory is None else memory.first(seeds)
     line, begin, summary = ProgressLine(lines_every_s=CAMPAIGN_LINES_S), time.monotonic(), Summary()
     if memory is not None and memory.seeds:

@@ -63,6 +63,15 @@ def _compatibility() -> Any:
     )
 
 
+def _search() -> Any:
+    return option(
+        "--search",
+        choices=SEARCHES,
+        default=SEARCHES[0],
+        help="delivery: seeds with priorities of channels between members, too (default uniform)",
+    )
+
+
 def _user() -> Any:
     return option("--user", metavar="CLASS", help="module:Class of the locust users that call your own service")
 
@@ -109,6 +118,9 @@ class RunOptions:
     model: str | None = model_option()
     schema: str | None = schema_option()
     dir: Path | None = _new_run_folder()
+    shrink: bool = option(
+        "--shrink", help="if it breaks a promise, make it simpler as long as it fails alike, as `upheaval shrink` does"
+    )
     labels: tuple[tuple[str, str], ...] = labels_option()
     json: bool = _result_as_json()
 
@@ -143,12 +155,7 @@ class CampaignOptions:
     launcher: str | None = launcher_option()
     jvm: str | None = jvm_option()
     seeds: str = option("--seeds", default="1..100", metavar="A..B", help="both included (default 1..100)")
-    search: str = option(
-        "--search",
-        choices=SEARCHES,
-        default=SEARCHES[0],
-        help="delivery: seeds with priorities of channels between members, too (default uniform)",
-    )
+    search: str = _search()
     workers: int = option("--workers", default=1, help="how many processes (default 1)")
     engine: str = engine_option()
     master: str | None = master_option()
@@ -189,6 +196,8 @@ class ZooOptions:
     first_seed: int = option(
         "--first-seed", type=above_zero, default=1, metavar="SEED", help="of the first search (default 1)"
     )
+    search: str = _search()
+    shrink: bool = option("--shrink", help="make the seed that found each bug simpler, and say how small it becomes")
     jobs: int = option("--jobs", type=above_zero, default=1, metavar="N", help="how many processes (default 1)")
     out: Path | None = option(
         "--out", metavar="FOLDER", help="keep the searches here, and go on with those that are there"
@@ -206,10 +215,16 @@ class ShrinkOptions:
         help="the folder of a failed run or seed (default: the newest run in ./runs)",
     )
     runs: int | None = option(
-        "--runs", type=above_zero, metavar="N", help="begin no try after so many runs of the search (default 300)"
+        "--runs",
+        type=above_zero,
+        metavar="N",
+        help="begin no try after so many runs of the search (default 300); 10 or 20 more show how often the text fails",
     )
     seconds: float | None = option(
-        "--seconds", type=seconds, metavar="S", help="begin no try after so long a search (default: no limit)"
+        "--seconds",
+        type=seconds,
+        metavar="S",
+        help="begin no try after so long a search, of the plan and the text together (default: no limit)",
     )
     jobs: int = option("--jobs", type=above_zero, default=1, metavar="N", help="how many processes (default 1)")
     out: Path | None = option("--out", metavar="FOLDER", help="where the smallest run goes (default: RUN-smallest)")

@@ -17,7 +17,7 @@ from upheaval.cli.run import new_run, perform, run_exact_script, show
 from upheaval.errors import UnknownOutcome, UsageError
 from upheaval.execution.exact_run import exact_of_run
 from upheaval.execution.run import read_origin, read_result
-from upheaval.records import RunFolder, read_made_by_test
+from upheaval.records import RunFolder
 from upheaval.runtime_names import SIMULATED
 from upheaval.runtimes import cluster_file
 from upheaval.scenario import recorded_scenario
@@ -38,9 +38,6 @@ def replay(options: ReplayOptions) -> int:
         if runtime not in (None, SIMULATED):
             raise UsageError(f"{folder} is a seed of a campaign: it runs on the simulated runtime")
         return _replay_seed(origin, target, as_json=as_json)
-    test = read_made_by_test(folder)
-    if test is not None:
-        raise UsageError(f"a pytest test made {folder}: replay it by `{test}`")
     scenario, recorded = read_origin(folder)
     wanted = runtime or recorded.runtime
     is_same_execution = recorded.runtime == SIMULATED == wanted

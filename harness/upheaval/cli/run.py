@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from upheaval.checkers.verdict import Verdict
 from upheaval.cli.fault_commands import RunOptions
 from upheaval.cli.new_folder import run_folder
 from upheaval.cli.output import note
@@ -50,6 +51,8 @@ def run(options: RunOptions) -> int:
                 f"{exact.name} is an exact script: it runs on the simulated runtime, without a planted bug, "
                 "with its own service and system"
             )
+        if options.shrink:
+            raise UsageError(f"{exact.name} is an exact script, which has no simpler one: leave out --shrink")
         return run_exact_script(exact, seed, folder, options.labels, as_json=as_json)
     scenario = load_scenario(options.name)
     settings = read_settings()
@@ -66,9 +69,29 @@ def run(options: RunOptions) -> int:
             )
         scenario = with_rules(scenario, require_rules(options.compatibility))
     runtime = runtime or settings.runtime_among(scenario.runtimes) or scenario.runtimes[0]
+    if options.shrink and folder is not None:
+        _require_no_search(folder.absolute())
     result = perform(scenario, runtime, seed, folder, options.planted, own, options.labels)
     show(result, as_json=as_json)
+    if options.shrink and result.verdict is Verdict.INVALID:
+        _shrink(Path(result.report.run))
     return result.verdict.exit_status
+
+
+# Campaigns and both runtimes are imported only for a run to be shrunk.
+
+
+def _require_no_search(run: Path) -> None:
+    from upheaval.cli.shrink import smallest_of
+
+    if smallest_of(run).exists():
+        raise UsageError(f"{smallest_of(run)} is there already: give another --dir")
+
+
+def _shrink(run: Path) -> None:
+    from upheaval.cli.shrink import shrink_beside
+
+    shrink_beside(run)
 
 
 def run_exact_script(

@@ -4,6 +4,7 @@ import json
 import shlex
 import shutil
 import sys
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -24,7 +25,7 @@ from upheaval.cli.output import note
 from upheaval.errors import UnknownOutcome, UsageError
 from upheaval.execution.known_bugs import rate_interval
 from upheaval.execution.run import read_origin
-from upheaval.records import Json, RunFolder, owned_folder, write_atomically
+from upheaval.records import Json, RunFolder, owned_folder, read_made_by_test, write_atomically
 from upheaval.runtime_names import SIMULATED
 from upheaval.runtimes import cluster_file
 from upheaval_chaos.exit_status import CommandStatus
@@ -72,7 +73,12 @@ class Left:
 def shrink(options: ShrinkOptions) -> int:
     """0 with a simplest run that fails alike; unknown when the run does not fail again."""
     run = options.run.absolute()
-    out = (options.out or run.with_name(f"{run.name}{SUFFIX}")).absolute()
+    if read_made_by_test(run) is not None:
+        raise UsageError(
+            f"a pytest test made {run}: its schedule is the test's code, which shrink cannot change; "
+            "the steps of a ClusterMachine shrink by themselves"
+        )
+    out = (options.out or smallest_of(run)).absolute()
     if out == run:
         raise UsageError(f"{out} is the run itself: give another --out")
     budget = Budget(options.runs or RUNS_MAX, options.seconds or float("inf"))
@@ -85,6 +91,19 @@ def shrink(options: ShrinkOptions) -> int:
         left = shrink_into(origin, _failing(failed, run), out, budget, options.jobs)
     print(json.dumps(fields_of(left), indent=2) if options.json else as_text(left), flush=True)
     return CommandStatus.VALID
+
+
+def smallest_of(run: Path) -> Path:
+    """The folder that a search leaves beside its run."""
+    return run.with_name(f"{run.name}{SUFFIX}")
+
+
+def shrink_beside(run: Path) -> None:
+    """Shrink an invalid run of a scenario, and report on standard error, also that it fails alike too rarely."""
+    try:
+        report(shrink_recorded(run, smallest_of(run), Budget()))
+    except UnknownOutcome as error:
+        print(f"not made simpler: {error}", file=sys.stderr, flush=True)
 
 
 def _failing(tried: Try, run: Path) -> Try:
@@ -150,13 +169,16 @@ def shrink_into(origin: SeedOrigin, failed: Try, out: Path, budget: Budget, jobs
     A search that was ended goes on there.
     """
     _make_room(out)
+    begin = time.monotonic()
     smallest = shrink_seed(origin, failed, out / TRIES_FILE, budget, jobs, note)
     # An earlier search that was ended by its budget left its own smallest run.
     for entry in out.iterdir():
         if entry.name not in (TRIES_FILE, TEXT_TRIES_FILE):
             shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
     keep_seed(smallest.origin, out)
-    text = _state(smallest, out, budget, jobs)
+    runs = 0 if smallest.is_over else max(budget.runs - smallest.runs, 0)
+    rest = Budget(runs, budget.seconds - (time.monotonic() - begin))
+    text = _state(smallest, out, rest, jobs)
     return Left(out, smallest.wanted, smallest.others, smallest, text)
 
 
@@ -167,9 +189,8 @@ def _state(smallest: Smallest, out: Path, budget: Budget, jobs: int) -> Smallest
     if stated is None:
         return None
     made, text, shown = stated
-    rest = replace(budget, runs=0 if smallest.is_over else max(budget.runs - smallest.runs, 0))
     # An earlier start that its budget ended may have come to another text.
-    left = shrink_text(made, text, wanted, shown, out / TEXT_TRIES_FILE, rest, jobs, note, replaces=True)
+    left = shrink_text(made, text, wanted, shown, out / TEXT_TRIES_FILE, budget, jobs, note, replaces=True)
     write_atomically(out / SCENARIO_FILE, marked(left))
     return left
 
@@ -193,7 +214,8 @@ def fields_of(left: Left) -> dict[str, Json]:
             "command": left.command,
             "runs": text.runs,
             "is_over": text.is_over,
-            **text.shown.to_fields(),
+            # The runs of a live text's own try are among those of the search.
+            **replace(text.shown, runs=1).to_fields(),
             "fresh_runs": text.fresh_runs,
             "fresh_failures": text.fresh,
             "interval": [round(share, 4) for share in rate_interval(text.fresh, text.fresh_runs)],

@@ -1,17 +1,25 @@
 """Runs the zoo for the command line, and prints a row for each bug as soon as its searches are over."""
 
 import json
+from dataclasses import asdict, replace
+from pathlib import Path
 
-from upheaval.campaign.zoo import Row, run_zoo
+from upheaval.campaign.seed import SeedOrigin, try_origin
+from upheaval.campaign.shrink import Budget
+from upheaval.campaign.shrink_seed import try_of
+from upheaval.campaign.zoo import Row, Shrunk, run_zoo
 from upheaval.cli.fault_commands import ZooOptions
 from upheaval.cli.new_folder import run_folder, runs_folder
 from upheaval.cli.output import note
+from upheaval.cli.shrink import SUFFIX, shrink_into
 from upheaval.cli.tables import table
+from upheaval.records import jsonfields, owned_folder, write_atomically
 from upheaval.runtimes import cluster_file
 from upheaval_chaos.exit_status import CommandStatus
 from upheaval_chaos.planted.catalogue import CATALOGUE, bug_named
 
 HEADINGS = ["area", "bug", "caught", "by", "seeds", "processor s"]
+SHRUNK_HEADINGS = ["members", "faults", "operations", "runs", "fail alike"]
 
 
 def run(options: ZooOptions) -> int:
@@ -28,13 +36,16 @@ def run(options: ZooOptions) -> int:
             budget_s=options.budget,
             repeats=options.repeats,
             jobs=options.jobs,
+            search=options.search,
         ):
+            row = _with_shrunk(row, folder, options.jobs) if options.shrink else row
             rows.append(row)
             note(f"{len(rows)} of {len(bugs)}: {row.bug} {_fate(row)}")
     if options.json:
         print(json.dumps([row.to_fields() for row in rows], indent=2))
     else:
-        print(table([HEADINGS, *map(_cells, rows)]))
+        headings = HEADINGS + SHRUNK_HEADINGS if options.shrink else HEADINGS
+        print(table([headings, *([*_cells(row), *_shrunk_cells(row.shrunk)][: len(headings)] for row in rows)]))
     return CommandStatus.VALID if all(row.is_caught for row in rows) else CommandStatus.BROKEN
 
 
@@ -47,5 +58,38 @@ def _fate(row: Row) -> str:
 def _cells(row: Row) -> list[str]:
     caught = f"{row.caught} of {row.searches}"
     if not row.is_caught:
-        return [row.area, row.bug, caught, "escaped", "", ""]
+        return [row.area, row.bug, caught, "escaped", f"> {row.spent_seeds}", f"> {row.spent_seconds:.1f}"]
     return [row.area, row.bug, caught, ", ".join(row.promises), str(row.seeds), f"{row.processor_seconds:.1f}"]
+
+
+def _with_shrunk(row: Row, folder: Path, jobs: int) -> Row:
+    """The row with the size of its shrunk seed. A zoo that was ended has those of earlier rows in its folder."""
+    if row.found_by is None:
+        return row
+    file = folder / f"{row.bug}-shrunk.json"
+    if file.is_file():
+        known = jsonfields.read_file(Shrunk, file)
+        if known.seed == row.found_by:
+            return replace(row, shrunk=known)
+    shrunk = _shrunk(SeedOrigin(row.found_by, row.bug, search=row.search), folder / f"{row.bug}{SUFFIX}", jobs)
+    write_atomically(file, jsonfields.to_json(asdict(shrunk)) + "\n")
+    return replace(row, shrunk=shrunk)
+
+
+def _shrunk(origin: SeedOrigin, out: Path, jobs: int) -> Shrunk:
+    with owned_folder("campaign") as scratch:
+        failed = try_of(try_origin(origin, scratch, None))
+    left = shrink_into(origin, failed, out, Budget(), jobs)
+    plan, text = left.plan, left.text
+    assert plan is not None
+    fresh = (0, 0) if text is None else (text.fresh, text.fresh_runs)
+    members = plan.origin.swarm().members
+    return Shrunk(origin.seed, members, plan.faults, plan.shown.operations, plan.runs, plan.is_over, *fresh)
+
+
+def _shrunk_cells(shrunk: Shrunk | None) -> list[str]:
+    if shrunk is None:
+        return [""] * len(SHRUNK_HEADINGS)
+    runs = f"> {shrunk.runs}" if shrunk.is_over else str(shrunk.runs)
+    fresh = f"{shrunk.fresh} of {shrunk.fresh_runs}" if shrunk.fresh_runs else "no text"
+    return [str(shrunk.members), str(shrunk.faults), str(shrunk.operations), runs, fresh]

@@ -42,3 +42,27 @@ def test_the_watch_ends_with_the_names_of_missing_goals(tmp_path: Path, capsys: 
     summary.write_text(json.dumps({"seeds": 500, "goals": record.goals}))
     assert goals_watch.main([str(summary)]) == 0
     assert goals_watch.main([]) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{"seed": 1}', "field 'seeds' must be an integer, not missing"),
+        ('{"seeds": 3}', "field 'goals' must be an object, not missing"),
+        ('{"seeds": 3, "goals": {"often": "3"}}', "field 'goals' must have the counts"),
+        ('{"seeds": 0, "goals": {}}', "field 'goals' must have the counts of at least one seed"),
+        ("[]", "not a JSON object"),
+        (None, "cannot read"),
+    ],
+)
+def test_a_file_that_is_no_summary_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str | None, why: str
+) -> None:
+    file, record = tmp_path / "other.json", goals_table.RECORD.read_bytes()
+    if text is not None:
+        file.write_text(text)
+    for tool in (goals_watch, goals_table):
+        assert tool.main([str(file)]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert why in line
+    assert goals_table.RECORD.read_bytes() == record

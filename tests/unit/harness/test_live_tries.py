@@ -1,14 +1,18 @@
 """Whether something that does not repeat fails alike: how many runs decide it, and what a try keeps of them."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from upheaval.campaign.fingerprint import Fingerprint
 from upheaval.campaign.live import UNSTARTED_MAX
 from upheaval.campaign.sequential import RUNS_MAX, fails_often
-from upheaval.campaign.text_tries import until_decided
+from upheaval.campaign.shrink_text import SmallestText
+from upheaval.campaign.text_tape import read_text_tape, tape_of_text
+from upheaval.campaign.text_tries import TextOrigin, try_text_tape, until_decided
 from upheaval.campaign.tries import Try, TryLog
+from upheaval.cli.shrink import Left, fields_of
 from upheaval.errors import EnvironmentFault
 
 LOST = Fingerprint("invalid", "acknowledged-not-lost", role="LEADER")
@@ -51,6 +55,23 @@ def test_runs_decide_between_often_and_rarely(shown: str, runs: int, alike: int,
     assert (LOST in tried.fingerprints) is is_often
     assert (OTHER in tried.fingerprints) is (alike > 0)
     assert (tried.run_ms, tried.operations) == ((1500, 40) if alike else (0, 0))
+
+
+def test_a_text_with_an_error_is_no_run(tmp_path: Path) -> None:
+    tape = read_text_tape(tape_of_text("title No such fault\nwait leader other-than dead\n")).to_fields()
+    tried = try_text_tape(TextOrigin("wrong", 1), LOST, tape, tmp_path)
+    file = tmp_path / "tries.jsonl"
+    TryLog(file, {}).add(tape, tried)
+    log = TryLog(file, {})
+    assert (log.get(tape), log.runs) == (tried, 0)
+
+
+def test_the_runs_of_a_search_are_those_of_all_its_tries() -> None:
+    origin = TextOrigin("left", 1, runtime="process", system="upheaval")
+    text = SmallestText("title Left\n", origin, Try((LOST,), 1500, 40, runs=2, alike=2), 14, False, {}, 9, 10)
+    fields = fields_of(Left(Path("left"), LOST, {}, text=text))["scenario"]
+    assert isinstance(fields, dict)
+    assert (fields["runs"], fields["fresh_failures"], fields["fresh_runs"]) == (14, 9, 10)
 
 
 def test_rates_are_told_apart_with_the_error_that_was_chosen() -> None:

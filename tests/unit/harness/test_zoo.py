@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+import zoo_table
 from upheaval.campaign.fingerprint import Fingerprint
+from upheaval.campaign.searches import DELIVERY
 from upheaval.campaign.seed import SeedOutcome
 from upheaval.campaign.swarm import draw_swarm
-from upheaval.campaign.zoo import Search, row_of, run_search
+from upheaval.campaign.zoo import Search, Shrunk, row_of, run_search
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
@@ -93,8 +95,16 @@ def test_more_budget_goes_on_with_what_escaped(tmp_path: Path) -> None:
 
 def test_a_folder_of_other_seeds_is_refused(tmp_path: Path) -> None:
     run_search(SEARCH, tmp_path, tmp_path, SEED_S, finds_at(0, broken(Promise.TIMERS_KEPT), []))
-    with pytest.raises(UsageError, match="of another first seed or version"):
-        run_search(replace(SEARCH, first_seed=2), tmp_path, tmp_path, SEED_S)
+    for other in (replace(SEARCH, first_seed=2), replace(SEARCH, search=DELIVERY)):
+        with pytest.raises(UsageError, match="of another first seed, search or version"):
+            run_search(other, tmp_path, tmp_path, SEED_S)
+
+
+def test_a_search_by_deliveries_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path, replace(SEARCH, promise="timers-kept", seeds=2, processor_ms=3_500, search=DELIVERY))
+    assert main(["zoo", BUG.name, "--search", DELIVERY, "--out", str(tmp_path), "--json"]) == CommandStatus.VALID
+    (row,) = json.loads(capsys.readouterr().out)
+    assert "| 2 of `--search delivery` | 3.5 |" in zoo_table.table([row])
 
 
 def test_a_search_without_its_bug_counts_as_longer_than_any(tmp_path: Path) -> None:
@@ -114,6 +124,9 @@ def test_the_command_says_what_escaped_and_ends_with_1(tmp_path: Path, capsys: p
     printed = capsys.readouterr()
     assert "timer-fires-twice escaped; met run-ended" in printed.err
     assert "redirect-missing" in printed.out
+    assert [line.split()[-5:] for line in printed.out.splitlines() if BUG.name in line] == [
+        ["escaped", ">", "20", ">", "40.0"]
+    ]
     assert main([*command, "--json"]) == CommandStatus.BROKEN
     rows = json.loads(capsys.readouterr().out)
     assert [(row["bug"], row["seeds"], row["promises"]) for row in rows] == [
@@ -121,6 +134,46 @@ def test_the_command_says_what_escaped_and_ends_with_1(tmp_path: Path, capsys: p
         ("redirect-missing", 2, ["progress"]),
     ]
     assert main(["zoo", "redirect-missing", "--out", str(tmp_path)]) == CommandStatus.VALID
+
+
+def test_a_zoo_that_shrinks_goes_on_with_what_is_shrunk(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path, replace(SEARCH, bug="redirect-missing", promise="progress", seeds=2, processor_ms=3_500))
+    shrunk = Shrunk(seed=2, members=3, faults=1, operations=0, runs=57, is_over=True, fresh=19, fresh_runs=20)
+    (tmp_path / "redirect-missing-shrunk.json").write_text(json.dumps(asdict(shrunk)), encoding="utf-8")
+    command = ["zoo", "redirect-missing", "--out", str(tmp_path), "--shrink"]
+    assert main([*command, "--json"]) == CommandStatus.VALID
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["found_by"], row["shrunk"]) == (2, asdict(shrunk))
+    assert main(command) == CommandStatus.VALID
+    assert capsys.readouterr().out.split()[-8:] == ["3", "1", "0", ">", "57", "19", "of", "20"]
+
+
+def test_newer_rows_take_the_place_of_earlier_ones_of_the_same_bugs() -> None:
+    old = row_of(BUG, [replace(SEARCH, seeds=9, processor_ms=70_000)]).to_fields()
+    new = row_of(BUG, [replace(SEARCH, promise="timers-kept", seeds=2, processor_ms=4_000)]).to_fields()
+    other = row_of(bug_named("timer-fires-early"), [replace(SEARCH, bug="timer-fires-early")]).to_fields()
+    assert zoo_table.joined([old, other], [new]) == [new, other]
+    assert [line.split("|")[4:] for line in zoo_table.table([old]).splitlines() if f"`{BUG.name}`" in line] == [
+        [" **escaped** ", " > 9 ", " > 70.0 ", "  ", "  ", ""]
+    ]
+    shrunk = asdict(Shrunk(2, 3, 1, 40, 57, is_over=False, fresh=19, fresh_runs=20))
+    assert "| 2 | 4.0 | 3 members, 1 fault, 40 operations | 19 of 20 |" in zoo_table.table([{**new, "shrunk": shrunk}])
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [("{}", "not the rows"), ('[{"bug": "x"}]', "not the rows"), ("[", "not JSON"), (None, "cannot read")],
+)
+def test_a_table_of_what_is_no_zoo_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str | None, why: str
+) -> None:
+    file, results = tmp_path / "zoo.json", zoo_table.RESULTS.read_bytes()
+    if text is not None:
+        file.write_text(text)
+    assert zoo_table.main([str(file)]) == CommandStatus.REFUSED
+    (line,) = capsys.readouterr().err.splitlines()
+    assert why in line
+    assert zoo_table.RESULTS.read_bytes() == results
 
 
 def test_an_unknown_bug_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
