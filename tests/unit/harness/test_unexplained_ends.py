@@ -228,7 +228,7 @@ def test_an_exception_that_is_none_of_aerons_own_is_explained_by_nothing(
 
 def test_an_exception_of_a_member_has_the_role_and_state_in_which_it_was_reported(tmp_path: Path) -> None:
     before = [{**line(2, "role"), "new": "FOLLOWER"}, {**line(3, "election_state"), "state": "FOLLOWER_CATCHUP"}]
-    error = {**line(4, "error"), "kind": "unforeseen NullPointerException"}
+    error = {**line(4, "error"), "kind": "unforeseen NullPointerException", "where": "LogAdapter.poll"}
     after = {**line(5, "election_state"), "state": "CANVASS"}
     run = RunFolder(tmp_path)
     run.create(Manifest("run-1", "process", 1, "test", 0))
@@ -237,7 +237,78 @@ def test_an_exception_of_a_member_has_the_role_and_state_in_which_it_was_reporte
     run.member(0).trace.write_text("".join(json.dumps(each) + "\n" for each in lines))
     finding = check_ends(run, run.read_manifest(), facts_of_members(run, 1))
     assert finding.verdict is Verdict.INVALID
-    assert finding.signature == Signature(Rule.UNFORESEEN, FOLLOWER, "FOLLOWER_CATCHUP", entry="NullPointerException")
+    expected = Signature(
+        Rule.UNFORESEEN, FOLLOWER, "FOLLOWER_CATCHUP", entry="NullPointerException", where="LogAdapter.poll"
+    )
+    assert finding.signature == expected
+    assert finding.detail.endswith("NullPointerException in LogAdapter.poll")
+
+
+BY_ERROR: list[dict[str, Json]] = [
+    line(1),
+    {**line(2, "role"), "old": "FOLLOWER", "new": "FOLLOWER"},
+    {**line(3, "election_state"), "state": "FOLLOWER_BALLOT"},
+    {**line(4, "error"), "kind": "WARN ClusterEvent", "where": "Election.doWork"},
+    {**line(4, "error"), "kind": "ERROR ClusterException", "where": "ConsensusModuleAgent.onNewLeadershipTerm"},
+    {**line(4, "service-terminate"), "service_id": 0, "log_position": 0},
+    {**line(5, "module_state"), "old": "ACTIVE", "new": "CLOSED"},
+    {**line(6, "process-end"), "status": 7},
+]
+"""A member of Aeron whose consensus module is ended by an error, and ends its service."""
+
+
+def test_an_end_by_an_error_is_no_ordered_one_though_the_service_gets_an_order(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    run.create(Manifest("run-1", "process", 1, "test", 0))
+    run.member(0).path.mkdir()
+    run.member(0).trace.write_text("".join(json.dumps(each) + "\n" for each in BY_ERROR))
+    finding = check_ends(run, run.read_manifest(), facts_of_members(run, 1))
+    assert finding.verdict is Verdict.INVALID
+    assert finding.signature == Signature(
+        Rule.UNEXPECTED_END,
+        FOLLOWER,
+        "FOLLOWER_BALLOT",
+        entry="ClusterException",
+        where="ConsensusModuleAgent.onNewLeadershipTerm",
+    )
+
+
+@pytest.mark.parametrize(
+    ("system", "stall_ns", "verdict"),
+    [
+        ("aeron:1.51.0", 6 * S, Verdict.UNKNOWN),
+        ("aeron:1.51.0", 4 * S, Verdict.INVALID),
+        ("upheaval", 6 * S, Verdict.INVALID),
+    ],
+)
+def test_components_of_aeron_that_a_starved_machine_stalled_may_have_lost_each_other(
+    system: str, stall_ns: int, verdict: Verdict, tmp_path: Path
+) -> None:
+    stalled = [*BY_ERROR[:-1], {**line(20, "loop-stall"), "stall_ns": stall_ns}, {**BY_ERROR[-1], "ts": 21 * S}]
+    run = RunFolder(tmp_path)
+    run.create(Manifest("run-1", "process", 1, "test", 0, system=system))
+    run.member(0).path.mkdir()
+    run.member(0).trace.write_text("".join(json.dumps(each) + "\n" for each in stalled))
+    assert check_ends(run, run.read_manifest(), facts_of_members(run, 1)).verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("component", "new", "verdict"),
+    [
+        ("all", "CLOSED", Verdict.INVALID),
+        ("all", "TERMINATING", Verdict.VALID),
+        ("consensus", "CLOSED", Verdict.INVALID),
+        ("consensus", "TERMINATING", Verdict.VALID),
+        ("service-0", "CLOSED", Verdict.VALID),
+    ],
+)
+def test_the_state_of_the_module_tells_an_ordered_end_from_one_by_an_error(
+    component: str, new: str, verdict: Verdict, tmp_path: Path
+) -> None:
+    """A service ends with its module, which is judged itself."""
+    ended = [{**each, "component": component} for each in BY_ERROR]
+    ended[-2]["new"] = new
+    assert judged(tmp_path, ended, [line(1), line(9, "role")]) is verdict
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ Pure facts; this module knows no promise.
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from upheaval.checkers.evidence.protocol_events import OF_MODULE
 from upheaval.checkers.evidence.term_facts import TermFacts, TermReader
 from upheaval.records import LOST_EVENTS, MemberFolder, RunFolder, TraceEvent
 from upheaval_node.trace_kinds import TraceKind
@@ -24,7 +25,6 @@ _IN_ORDER: Final = (
 GAP_NS: Final = 5 * S
 """A process of a cluster with several members sends or receives something more often than this."""
 _POSITIONS: Final = ("log_position", "commit_position", "append_position")
-_ENDS_WITH_CLUSTER: Final = (TraceKind.CLUSTER_END, TraceKind.SERVICE_TERMINATE)
 _TAKING: Final = "SNAPSHOT"
 _TERMINATING: Final = "TERMINATING"
 _NO_POSITION: Final = 1 << 62
@@ -57,6 +57,10 @@ class ProcessLife:
     next_ns: int | None = None
     next_booted_ms: int | None = None
 
+    def has_line(self, line: int) -> bool:
+        """Whether the line is between its start and the end that it traced."""
+        return self.line < line < self.end_line
+
 
 @dataclass(frozen=True, slots=True)
 class TracedError:
@@ -68,6 +72,10 @@ class TracedError:
     kind: str
     is_in_term: bool
     """Whether the member had joined a term."""
+    where: str = ""
+    """The class and method in which it was raised, in a member of Aeron."""
+    component: str = ""
+    """The process that reported it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,10 +218,21 @@ def _add_to_life(life: ProcessLife, event: TraceEvent) -> None:
         life.end_line = event.line
     elif event.event == TraceKind.ELECTION_STATE:
         life.has_started = True
-    elif event.event in _ENDS_WITH_CLUSTER or event.fields.get("new") == _TERMINATING:
+    elif _is_ending(life, event):
         life.is_ending = True
         if event.event in (TraceKind.CLUSTER_END, TraceKind.MODULE_STATE) and life.cluster_end_ns is None:
             life.cluster_end_ns = event.ns
+
+
+def _is_ending(life: ProcessLife, event: TraceEvent) -> bool:
+    """Whether the event is part of an ordered end.
+
+    A consensus module of Aeron ends its services when an error ends it, too. Only the module's own state says whether
+    it got an order; the process of a service ends with that of its module, which is judged itself.
+    """
+    if event.event == TraceKind.SERVICE_TERMINATE:
+        return life.component not in OF_MODULE
+    return event.event == TraceKind.CLUSTER_END or event.fields.get("new") == _TERMINATING
 
 
 def _add(facts: TraceFacts, event: TraceEvent) -> None:
@@ -227,7 +246,9 @@ def _add(facts: TraceFacts, event: TraceEvent) -> None:
             facts.position = position
     if event.event == TraceKind.ERROR:
         kind = str(fields.get("kind", ""))
-        facts.errors.append(TracedError(facts.member_id, event.line, event.ns, kind, bool(facts.entered)))
+        where, component = str(fields.get("where", "")), str(fields.get("component", ""))
+        is_in_term = bool(facts.entered)
+        facts.errors.append(TracedError(facts.member_id, event.line, event.ns, kind, is_in_term, where, component))
     elif event.event == TraceKind.SERVICE_STATE:
         facts.services.add(_whole(fields.get("service_id")))
     elif event.event == TraceKind.MODULE_STATE:

@@ -14,12 +14,13 @@ from upheaval.checkers.checker import Checker, Source
 from upheaval.checkers.evidence.losses import losses_of
 from upheaval.checkers.evidence.positions import completed_ns
 from upheaval.checkers.evidence.protocol_events import DEADLY, OF_MODULE
-from upheaval.checkers.evidence.trace_facts import ProcessLife, TracedError, TraceFacts
+from upheaval.checkers.evidence.stalls import stalled_within
+from upheaval.checkers.evidence.trace_facts import ProcessLife, TracedError, TraceFacts, facts_of_members
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.services.raised import SERVICE_ERROR
 from upheaval.checkers.signature import MARK_IN_ACTIVATION, Rule, Signature
 from upheaval.checkers.verdict import Broken, Finding, Verdict
-from upheaval.records import ENDINGS, FORCED_END, Manifest, RunFolder, companion_folders
+from upheaval.records import ENDINGS, FORCED_END, OWN_SYSTEM, Manifest, RunFolder, companion_folders
 from upheaval_chaos.faults import MemberFaultKind
 from upheaval_chaos.file_faults import FileFaultKind
 from upheaval_chaos.host_faults import LONGEST_JUMP_MS, HostFaultKind
@@ -51,6 +52,9 @@ _OF_FILES: Final = _ENDING | {"disk-full", "disk-slow"}
 _GRACE_NS: Final = 10 * S
 """How long after a fault its members may still fail because of it."""
 
+_STARVING_NS: Final = 5 * S
+"""Stalls of a member of Aeron, within 10 s, after which one of its components may take another for dead."""
+
 _ERROR_GRACE_NS: Final = 30 * S
 """How long after a disturbance errors may still follow from it: longer than any time-out except that of a canvass."""
 
@@ -63,6 +67,8 @@ _ORDINARY_PREFIXES: Final = ("ingress-peer-", "tls-peer-", "certificates not rea
 """Prefixes of errors that strangers or operators cause, and of Aeron's warnings."""
 _UNFORESEEN: Final = "unforeseen "
 """The prefix of the kind of an exception in a member of Aeron that is not one of Aeron's own."""
+_SEVERE: Final = ("FATAL ", "ERROR ", _UNFORESEEN)
+"""The prefixes of the kinds of Aeron's errors that may end a member; the class of the exception follows."""
 _ARCHIVE: Final = "archive"
 _SERVICE_EGRESS: Final = re.compile(r"service-\d+-egress")
 _STORED: Final = frozenset({"catalog", "recovery", "delete", "damage", "log entry"})
@@ -95,8 +101,9 @@ def check_ends(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts])
     violations = [
         *_tracebacks(run, manifest),
         *(
-            _with_signature(broken, life, run)
-            for life in lives
+            _starved(_with_signature(broken, life, facts.errors, run), life, facts, manifest)
+            for facts in traces
+            for life in facts.lives
             if (broken := _unexplained_end(life, lives, manifest, windows, orders))
         ),
         *(
@@ -121,28 +128,70 @@ def check_ends(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts])
     return Finding(Promise.NO_UNEXPLAINED_END, Verdict.VALID, detail)
 
 
-def _with_signature(broken: Broken, life: ProcessLife, run: RunFolder) -> Broken:
-    """Mark a refused start, and whether a mark file of the member still says that its owner is starting."""
+def has_failed_member(run: RunFolder) -> bool:
+    """Whether a member that had been in an election has ended by itself, for a reason that is not its machine's.
+
+    False for a folder without a manifest. Raises `UsageError` for a malformed trace.
+    """
+    if not run.manifest_file.is_file():
+        return False
+    traces = facts_of_members(run, run.read_manifest().members)
+    lives = [life for facts in traces for life in facts.lives if life.has_started and life.status is not None]
+    return any(life.status not in _IN_ORDER | _OF_ENVIRONMENT for life in lives)
+
+
+def _with_signature(broken: Broken, life: ProcessLife, errors: Iterable[TracedError], run: RunFolder) -> Broken:
+    """Mark a refused start, and whether a mark file of the member still says that its owner is starting; and the end
+    of a member that had started, with the error that it reported last.
+    """
     if _is_refused(life):
         marks = run.member(life.member_id).path
         is_in_activation = any(map(_is_in_activation, (path for name in _MARKS for path in marks.glob(name))))
         broken.signature = Signature(Rule.REFUSED_START, entry=MARK_IN_ACTIVATION if is_in_activation else "")
+    elif life.status in _OF_MEMBER and life.has_started:
+        of_life = [error for error in errors if error.component == life.component and life.has_line(error.line)]
+        causes = [error for error in of_life if error.kind.startswith(_SEVERE)]
+        entry, where = (causes[-1].kind.partition(" ")[2], causes[-1].where) if causes else ("", "")
+        role, state = _standing_at(causes[-1].line if causes else life.end_line, life.member_id, run)
+        broken.signature = Signature(Rule.UNEXPECTED_END, role, state, entry=entry, where=where)
     return broken
+
+
+def _starved(broken: Broken, life: ProcessLife, facts: TraceFacts, manifest: Manifest) -> Broken:
+    """The end of a member of Aeron by itself; unknown if stalls were long enough for its components to lose each other.
+
+    They miss each other's signs of life after 10 s, which a stall of the machine does to all of them.
+    """
+    if manifest.system == OWN_SYSTEM or life.status not in _OF_MEMBER or _is_refused(life):
+        return broken
+    stalled_ns = stalled_within(facts.stalls, life.last_ns - _GRACE_NS, life.last_ns)
+    if stalled_ns < _STARVING_NS:
+        return broken
+    detail = f"{broken}; it recorded stalls of {stalled_ns // MS} ms before, which may explain it"
+    members = (life.member_id,)
+    return Broken(Verdict.UNKNOWN, detail, members=members, signature=broken.signature, when_ns=broken.when_ns)
 
 
 def _with_place(broken: Broken | None, error: TracedError, run: RunFolder) -> Broken | None:
     """Mark an exception that is not one of Aeron's own with the role and election state that the member had."""
     if broken is not None and error.kind.startswith(_UNFORESEEN):
-        role = state = ""
-        for event in run.member(error.member_id).read_trace():
-            if event.line >= error.line:
-                break
-            if event.event == TraceKind.ROLE:
-                role = str(event.fields.get("new", ""))
-            elif event.event == TraceKind.ELECTION_STATE:
-                state = str(event.fields.get("state", ""))
-        broken.signature = Signature(Rule.UNFORESEEN, role, state, entry=error.kind.removeprefix(_UNFORESEEN))
+        role, state = _standing_at(error.line, error.member_id, run)
+        entry = error.kind.removeprefix(_UNFORESEEN)
+        broken.signature = Signature(Rule.UNFORESEEN, role, state, entry=entry, where=error.where)
     return broken
+
+
+def _standing_at(line: int, member_id: int, run: RunFolder) -> tuple[str, str]:
+    """The role and election state that the member had before that line of its trace."""
+    role = state = ""
+    for event in run.member(member_id).read_trace():
+        if event.line >= line:
+            break
+        if event.event == TraceKind.ROLE:
+            role = str(event.fields.get("new", ""))
+        elif event.event == TraceKind.ELECTION_STATE:
+            state = str(event.fields.get("state", ""))
+    return role, state
 
 
 def _is_in_activation(path: Path) -> bool:
@@ -368,7 +417,8 @@ def _unexplained(
         return None
     where = f"{facts.name}:{error.line}: member {error.member_id} reported"
     if kind.startswith(_UNFORESEEN):
-        detail = f"{where} an unexpected exception: {kind.removeprefix(_UNFORESEEN)}"
+        place = f" in {error.where}" if error.where else ""
+        detail = f"{where} an unexpected exception: {kind.removeprefix(_UNFORESEEN)}{place}"
         return Broken(Verdict.INVALID, detail, members=(error.member_id,), when_ns=(error.ns, error.ns))
     if kind in _STORED:
         is_explained = has_moved or any(
