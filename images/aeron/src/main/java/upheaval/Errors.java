@@ -58,8 +58,7 @@ final class Errors implements ErrorHandler {
     public void onError(final Throwable error) {
         final boolean isEnd = error instanceof ClusterTerminationException end && end.isExpected();
         if (isEnd && !isEndExpected.getAsBoolean()) {
-            // The module ends by an error, and says itself by which.
-            ending.onHook(component);
+            ending.onModuleLost(component);
             return;
         }
         System.err.println(System.currentTimeMillis() + " " + component + ": " + error);
