@@ -100,6 +100,7 @@ def smallest_of(run: Path) -> Path:
 
 def shrink_beside(run: Path) -> None:
     """Shrink an invalid run of a scenario, and report on standard error, also that it fails alike too rarely."""
+    note(f"making it simpler; when this is ended, {shlex.join(['upheaval', 'shrink', str(run)])} goes on")
     try:
         report(shrink_recorded(run, smallest_of(run), Budget()))
     except UnknownOutcome as error:
