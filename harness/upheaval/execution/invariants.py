@@ -1,18 +1,19 @@
 """Invariants of a simulated cluster, checked after every cycle of every member while it runs.
 
 There is one leader per term. Votes, terms and commit positions follow the rules of `checkers.ballots` and
-`checkers.commits`, and every vote is in the node state. The commit position of a live member never goes back. Any two
-members committed the same bytes. Everything acknowledged was committed. The verdict still comes from the run folder;
-these checks find a broken promise at the moment it breaks, even if nothing shows it later.
+`checkers.commits`, and every vote is in the node state, out of reach of a power cut. The commit position of a live
+member never goes back. Any two members committed the same bytes. Everything acknowledged was committed. The verdict
+still comes from the run folder; these checks find a broken promise at the moment it breaks, even if nothing shows it
+later.
 """
 
 from typing import Final
 
 from upheaval.checkers.evidence.protocol_events import MemberEvent, Place
-from upheaval.checkers.protocol.ballots import BallotRules, require_stored
+from upheaval.checkers.protocol.ballots import Ballot, BallotRules, require_stored
 from upheaval.checkers.protocol.commits import CommitRules
 from upheaval.checkers.signature import FOLLOWER, LEADER, Rule, Signature
-from upheaval.checkers.verdict import Broken
+from upheaval.checkers.verdict import Broken, Verdict
 from upheaval.records import Operation
 from upheaval.runtimes.simulated.cluster import SimulatedCluster, SimulatedMember
 from upheaval.runtimes.simulated.errors import PromiseBroken
@@ -132,8 +133,18 @@ class Invariants:
                 assert member.process is not None
                 stored = NodeState(member.disk.storage(member.process), sync_level=0).candidate_term_id
                 require_stored(member.member_id, ballot, stored, layout.NODE_STATE)
+                self._require_durable(member, ballot)
         except Broken as broken:
             self._broken(str(broken), broken.signature or self._signature(rule, member.member_id), member.member_id)
+
+    def _require_durable(self, member: SimulatedMember, ballot: Ballot) -> None:
+        """Check that a power cut could not take the vote back. At sync level 0 it may."""
+        if self._cluster.settings.cluster.file_sync_level and member.disk.find(layout.NODE_STATE).dirty:
+            detail = (
+                f"member {member.member_id} voted in term {ballot.term_id} ({ballot.place}) before its disk had "
+                f"{layout.NODE_STATE}"
+            )
+            raise Broken(Verdict.INVALID, detail, members=(member.member_id,))
 
     def _check_leader(self, member_id: int, term: int) -> None:
         known = self._leaders.setdefault(term, member_id)
