@@ -1,12 +1,13 @@
 """Invariants of a simulated cluster, checked after every cycle of every member while it runs.
 
 There is one leader per term. Votes, terms and commit positions follow the rules of `checkers.ballots` and
-`checkers.commits`, and every vote is in the node state, out of reach of a power cut. The commit position of a live
-member never goes back. Any two members committed the same bytes. Everything acknowledged was committed. The verdict
-still comes from the run folder; these checks find a broken promise at the moment it breaks, even if nothing shows it
-later.
+`checkers.commits`, and every vote is in the node state, out of reach of a power cut. A follower has recorded what it
+reports. The commit position of a live member never goes back. Any two members committed the same bytes. Everything
+acknowledged was committed. The verdict still comes from the run folder; these checks find a broken promise at the
+moment it breaks, even if nothing shows it later.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from upheaval.checkers.evidence.protocol_events import MemberEvent, Place
@@ -24,10 +25,12 @@ from upheaval_node.cluster.rules import rules_named
 from upheaval_node.counters import Counter
 from upheaval_node.files import layout
 from upheaval_node.files.node_state import NodeState
+from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.trace_lines import TraceValue
 from upheaval_node.types import FRAME_ALIGNMENT, FRAME_HEADER_LENGTH, ClusterRole
 
 _POSITION_UNKNOWN: Final = -1
+_REPORT: Final = "AppendPosition"
 _SESSION: Final = 12
 """Offset of the session id in the header of a data frame."""
 
@@ -98,7 +101,7 @@ class Invariants:
             # now.
             self.highest_commit = max(self.highest_commit, watch.commit.get())
             return
-        self._check_protocol(member)
+        self._check_protocol(member, watch)
         # The leader role is set when the election begins to end, the term only when it is closed.
         if watch.role.get() == ClusterRole.LEADER and watch.election.get() == ElectionState.CLOSED:
             self._check_leader(member.member_id, watch.term.get())
@@ -116,7 +119,7 @@ class Invariants:
         if untold is not None:
             untold.append(MemberEvent(Place(member_id, line), ns, event, fields))
 
-    def _check_protocol(self, member: SimulatedMember) -> None:
+    def _check_protocol(self, member: SimulatedMember, watch: _Watch) -> None:
         """Check the member's events since the last check by the rules for run folders, at the moment they break."""
         before = self._ballots.last_ballot(member.member_id)
         untold, self._untold[member.member_id] = self._untold[member.member_id], []
@@ -134,8 +137,22 @@ class Invariants:
                 stored = NodeState(member.disk.storage(member.process), sync_level=0).candidate_term_id
                 require_stored(member.member_id, ballot, stored, layout.NODE_STATE)
                 self._require_durable(member, ballot)
+            rule = Rule.COMMIT
+            self._require_recorded(member, watch, untold)
         except Broken as broken:
             self._broken(str(broken), broken.signature or self._signature(rule, member.member_id), member.member_id)
+
+    def _require_recorded(self, member: SimulatedMember, watch: _Watch, events: Sequence[MemberEvent]) -> None:
+        """Check that a follower has recorded what it reports. An election meanwhile may have cut its log."""
+        reports = [event for event in events if event.fields.get("message") == _REPORT and event.kind == TraceKind.SEND]
+        if not reports or any(event.kind == TraceKind.ELECTION_STATE for event in events):
+            return
+        assert watch.election is not None
+        recorded = self._recorded(member, watch) if watch.election.get() == ElectionState.CLOSED else None
+        position = reports[-1].integer("log_position")
+        if recorded is not None and position > recorded:
+            detail = f"member {member.member_id} reported {position} of its log, of which its disk has {recorded}"
+            raise reports[-1].invalid(detail, position=position)
 
     def _require_durable(self, member: SimulatedMember, ballot: Ballot) -> None:
         """Check that a power cut could not take the vote back. At sync level 0 it may."""
