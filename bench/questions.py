@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
 from random import Random
@@ -32,7 +32,7 @@ from upheaval_pipeline.arrow_schema import arrow_schema
 from upheaval_pipeline.engine import Engine
 from upheaval_pipeline.engines import DUCKDB, SPARK, engine_of
 from upheaval_pipeline.lake import Lake, open_lake
-from upheaval_pipeline.lake_files import files_of, write_file
+from upheaval_pipeline.lake_files import Written, files_of, write_file
 from upheaval_pipeline.query import open_views
 from upheaval_pipeline.questions import QUESTIONS
 from upheaval_pipeline.tables import FAULTS, HISTORY, STORED, TRACE, batches
@@ -84,32 +84,41 @@ def trace_of(run: str, random: Random) -> Iterator[tuple[object, ...]]:
                 yield *where, leader + 1, leader, json.dumps(fields), None
 
 
-def make_lake(where: Path, count: int) -> str:
-    """A lake of so many runs, in one batch."""
-    random = Random(count)
-    runs: list[tuple[object, ...]] = []
+def run_row(run: str, number: int, count: int, created: str, system: str = "upheaval") -> tuple[object, ...]:
+    """Of one of so many runs in the table `runs`; of three versions, five scenarios and twenty commits."""
+    manifest = json.dumps({"system": system, "version": str(number % 3), "source_digest": f"c{number % 7}"})
+    made = (run, f"/runs/{run}", "simulated", 3, "test", 1, number, created, "", True, manifest, "[]")
+    labels = [("commit", f"{number * 20 // count:04x}")]
+    return (*made, f"scenario {number % 5}", labels, created, "1", run, reader_version(), None, [])
+
+
+def write_runs(where: str, batch: str, runs: Sequence[tuple[object, ...]], random: Random) -> list[Written]:
+    """Files of all tables with the rows of runs; one run in ten is not valid."""
     rows: dict[str, list[tuple[object, ...]]] = {"history": [], "faults": [], "trace": []}
     judged = {}
-    for number in range(count):
-        run = f"{random.getrandbits(64):016x}"
-        manifest = json.dumps({"system": "upheaval", "version": str(number % 3), "source_digest": f"c{number % 7}"})
-        created = f"2026-{1 + number % 12:02}-{1 + number % 28:02}T10:00:00+00:00"
-        made = (run, f"/runs/{run}", "simulated", 3, "test", 1, number, created, "", True, manifest, "[]")
-        labels = [("commit", f"{number * 20 // count:04x}")]
-        runs.append((*made, f"scenario {number % 5}", labels, created, "1", run, reader_version(), None, []))
+    for number, (name, *_) in enumerate(runs):
+        run = str(name)
         rows["history"] += history_of(run, random)
         rows["faults"] += faults_of(run, random)
         rows["trace"] += trace_of(run, random)
         verdict = Verdict.INVALID if number % 10 == 3 else Verdict.VALID
         judged[run] = Report(f"/runs/{run}", (Finding(Promise.LINEARIZABLE, verdict, f"{number} operations"),))
-    lake = Lake(str(where))
-    batch = lake.new_batch()
-    written = write_file(str(where), "verdicts", batch, verdict_rows(judged, {run: run for run in judged}))
+    written = write_file(where, "verdicts", batch, verdict_rows(judged, {run: run for run in judged}))
     for table, columns in (("history", HISTORY), ("faults", FAULTS), ("trace", TRACE)):
-        written += write_file(str(where), table, batch, batches(rows[table], arrow_schema(columns)))
+        written += write_file(where, table, batch, batches(rows[table], arrow_schema(columns)))
     columns = STORED["runs"].removesuffix(", batch string")
-    written += write_file(str(where), "runs", batch, batches(runs, arrow_schema(columns)))
-    lake.commit(files_of(written))
+    return written + write_file(where, "runs", batch, batches(runs, arrow_schema(columns)))
+
+
+def make_lake(where: Path, count: int) -> str:
+    """A lake of so many runs, in one batch."""
+    random = Random(count)
+    runs = []
+    for number in range(count):
+        created = f"2026-{1 + number % 12:02}-{1 + number % 28:02}T10:00:00+00:00"
+        runs.append(run_row(f"{random.getrandbits(64):016x}", number, count, created))
+    lake = Lake(str(where))
+    lake.commit(files_of(write_runs(str(where), lake.new_batch(), runs, random)))
     return str(where)
 
 

@@ -58,7 +58,8 @@ def make_runs(folder: Path, operations: int, count: int) -> list[Path]:
 
 def ingested(runs: Sequence[Path], lake: str, folder: Path) -> dict[str, Any]:
     """Ingest by two workers; the first executor that works is killed once a task of it runs."""
-    settings = {**os.environ, "SPARK_WORKER_DIR": str(folder), "PYSPARK_PYTHON": sys.executable}
+    work = folder / "work"  # where no daemon is: `executors` goes by folders
+    settings = {**os.environ, "SPARK_WORKER_DIR": str(work), "PYSPARK_PYTHON": sys.executable}
     with spark_master(folder, settings, 2, cores=1, memory="4g") as master:
         words = [sys.executable, "-m", "upheaval.cli.main", "ingest", *map(str, runs), "--lake", lake]
         before = used = own_seconds()
@@ -67,7 +68,7 @@ def ingested(runs: Sequence[Path], lake: str, folder: Path) -> dict[str, Any]:
         with subprocess.Popen([*words, "--json", "--master", master], stdout=subprocess.PIPE, text=True) as process:
             while process.poll() is None:
                 used = used | own_seconds()
-                if not killed and (at_work := executors(folder)):
+                if not killed and (at_work := executors(work)):
                     killed = at_work[:1]
                     killed[0].kill()
                 time.sleep(POLL_S)

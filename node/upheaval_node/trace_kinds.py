@@ -36,6 +36,7 @@ class TraceKind(StrEnum):
     ELECTION_STATE = "election_state"
     LEADERSHIP_TERM = "leadership_term"
     CLUSTER_END = "cluster-end"
+    COMMIT_WENT_BACK = "commit-went-back"
     RECORDING_LOG_VALIDATED = "recording_log_validated"
     STANDBY_SNAPSHOT = "standby_snapshot"
     STANDBY_SNAPSHOT_REPLICATED = "standby_snapshot_replicated"

@@ -1,13 +1,13 @@
-"""`upheaval lake info | optimize | drop | migrate`."""
+"""`upheaval lake info | optimize | drop | export | migrate`."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from upheaval.cli.answers import answer
-from upheaval.cli.judge_commands import DropOptions, LakeOptions
+from upheaval.cli.judge_commands import DropOptions, LakeExportOptions, LakeOptions
 from upheaval.cli.tables import table
 from upheaval.errors import UsageError
-from upheaval_pipeline.engines import require_lake_reader
+from upheaval_pipeline.engines import DUCKDB, chosen, require_lake_reader
 
 if TYPE_CHECKING:
     from upheaval_pipeline.lake import Lake
@@ -68,6 +68,20 @@ def drop(options: DropOptions) -> int:
     if left:
         text += f"\n{left} files that no ingest has committed may have rows of them: repeat the drop in an hour"
     answer(text, {"dropped": runs, "uncommitted_files": left}, as_json=options.json)
+    return 0
+
+
+def export(options: LakeExportOptions) -> int:
+    """Write tables and views of a lake to a DuckDB database; print its size."""
+    chosen(DUCKDB, None)
+    from upheaval_pipeline.database import write_database
+    from upheaval_pipeline.lake import open_lake
+
+    lake = open_lake(options.lake)
+    write_database(lake, options.out)
+    facts = {"runs": len(lake.runs("runs")), "bytes": options.out.stat().st_size}
+    text = f"{options.out}: {facts['runs']} runs, {facts['bytes']} bytes"
+    answer(text, {"file": str(options.out), **facts}, as_json=options.json)
     return 0
 
 

@@ -8,11 +8,11 @@ from support.live_clusters import end_without_trace
 from support.valid import require_valid
 from upheaval import Cluster
 from upheaval.cli.main import main
-from upheaval.operations.maintenance import parse_app_version, replace_host, upgrade
+from upheaval.operations.maintenance import replace_host, upgrade
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.runtimes.process_hosts import ProcessHosts
 from upheaval.runtimes.renewal import Renewal
-from upheaval.system import ClusterSpec
+from upheaval.system import ClusterSpec, parse_app_version
 from upheaval.testing.live import LiveBackend
 
 pytestmark = pytest.mark.heavy

@@ -365,7 +365,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
         yield browser
 
 
-@pytest.mark.parametrize(("width", "dark"), [(1200, False), (1200, True), (500, False)])
+@pytest.mark.parametrize(("width", "dark"), [(1400, False), (1400, True), (400, False)])
 def test_the_page_draws_each_answer_and_nothing_overflows(
     answers: list[Answer], lake: str, browser: Browser, tmp_path: Path, width: int, dark: bool
 ) -> None:

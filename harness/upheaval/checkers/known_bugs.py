@@ -10,7 +10,15 @@ from typing import Final
 
 from upheaval.aeron_jars import is_version, order_of
 from upheaval.checkers.promises import AnyPromise, Promise
-from upheaval.checkers.signature import FOLLOWER, LEADER, MARK_IN_ACTIVATION, MODULE_CLOSED, Rule, Signature
+from upheaval.checkers.signature import (
+    COMMIT_FELL,
+    FOLLOWER,
+    LEADER,
+    MARK_IN_ACTIVATION,
+    MODULE_CLOSED,
+    Rule,
+    Signature,
+)
 from upheaval.checkers.verdict import Finding, Verdict
 
 AERON: Final = "aeron"
@@ -50,6 +58,12 @@ KNOWN_SIGNATURES: Final = (
     KnownSignature(
         1601, Promise.PROGRESS, Signature(Rule.SILENT_LEADER, role=LEADER, fault="pause service"), before="1.45.0"
     ),
+    KnownSignature(
+        1671,
+        Promise.NO_UNEXPLAINED_END,
+        Signature(Rule.UNEXPECTED_END, entry="ClusterException", where="ConsensusModuleAgent.onNewLeadershipTerm"),
+        before="1.47.0",
+    ),
     KnownSignature(1690, Promise.PROGRESS, Signature(Rule.LOST_CLIENTS, role=LEADER), before="1.47.0"),
     KnownSignature(
         1703,
@@ -69,7 +83,12 @@ KNOWN_SIGNATURES: Final = (
     KnownSignature(
         1797,
         Promise.NO_UNEXPLAINED_END,
-        Signature(Rule.UNFORESEEN, role=LEADER, entry="NullPointerException"),
+        Signature(
+            Rule.UNFORESEEN,
+            role=LEADER,
+            entry="NullPointerException",
+            where="ConsensusModuleAgent.onTerminationAck",
+        ),
         before="1.47.5",
     ),
     KnownSignature(1898, Promise.COMMITS_KEPT, Signature(Rule.TERM_BELOW_COMMIT, role=FOLLOWER), before="1.51.0"),
@@ -100,7 +119,10 @@ KNOWN_SIGNATURES: Final = (
         before="1.50.0",
     ),
     KnownSignature(
-        "a9d7215d74", Promise.MEMBERS_JOIN, Signature(Rule.NOT_JOINED, state="LEADER_REPLAY"), before="1.50.0"
+        "a9d7215d74",
+        Promise.MEMBERS_JOIN,
+        Signature(Rule.NOT_JOINED, state="LEADER_REPLAY", entry=COMMIT_FELL),
+        before="1.50.0",
     ),
     KnownSignature(
         "ba9e9c1df7",

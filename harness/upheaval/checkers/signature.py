@@ -13,6 +13,9 @@ MARK_IN_ACTIVATION: Final = "mark file in activation"
 MODULE_CLOSED: Final = "module closed"
 """A consensus module that is closed within an election, while its process goes on."""
 
+COMMIT_FELL: Final = "commit position went back"
+"""A member whose own commit position had decreased before."""
+
 
 class Rule(StrEnum):
     """The rule of a promise that was broken."""
@@ -41,6 +44,8 @@ class Rule(StrEnum):
     """A member stayed in its election although there was a leader."""
     REFUSED_START = "refused-start"
     """A member that had all its files did not start."""
+    UNEXPECTED_END = "unexpected-end"
+    """A member ended by itself, without an order, after it had been in an election."""
     UNFORESEEN = "unforeseen"
     """A member reported an exception that is not one of Aeron's own."""
     BALLOT = "ballot"
@@ -72,6 +77,8 @@ class Signature:
     """
     fault: str = ""
     """The fault that members had meanwhile, with the component that it hit."""
+    where: str = ""
+    """The class and method in which an exception was raised."""
 
     def matches(self, other: "Signature") -> bool:
         """Whether `other` has every value that is set here."""

@@ -52,6 +52,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "lake info": ("lake info --lake lake",),
     "lake optimize": ("lake optimize --lake lake",),
     "lake drop": ("lake drop --lake lake --older-than 90d", "lake drop --lake lake --run 7"),
+    "lake export": ("lake export --lake lake --out lake.duckdb",),
     "lake migrate": ("lake migrate --lake lake",),
     "start": ("start --dir shop 0",),
     "stop": ("stop --dir shop 0",),

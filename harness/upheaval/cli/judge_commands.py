@@ -285,6 +285,13 @@ class DropOptions:
     json: bool = json_option()
 
 
+@dataclass(frozen=True)
+class LakeExportOptions:
+    lake: str = _lake()
+    out: Path = option("-o", "--out", required=True, metavar="FILE", help="the database; one that is there is replaced")
+    json: bool = json_option()
+
+
 def add_commands(commands: Commands) -> None:
     """Add the group."""
     commands.group("judge")
@@ -369,11 +376,12 @@ def _add_commands_on_lakes(commands: Commands) -> None:
         AskOptions,
         "upheaval_pipeline.commands:ask",
     )
-    lakes = commands.add_several("lake", "say what a lake holds, compact it, erase runs, or migrate an older one")
+    lakes = commands.add_several("lake", "say what a lake holds, compact it, erase runs, export or migrate it")
     for name, text, options in (
         ("info", "print the files, bytes and rows of each table, and the age of its runs", LakeOptions),
         ("optimize", "compact small files, and remove rows that were replaced", LakeOptions),
         ("drop", "erase runs and campaigns, with all files that had rows of them", DropOptions),
+        ("export", "write tables and views to a DuckDB database, for programs that show charts", LakeExportOptions),
         ("migrate", "give a lake of an older version the format of this one", LakeOptions),
     ):
         lakes.add(name, text, options, f"upheaval_pipeline.lake_commands:{name}")

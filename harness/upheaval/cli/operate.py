@@ -9,6 +9,7 @@ from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.opening import open_cluster
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.runtimes.renewal import Renewal
+from upheaval.system import parse_app_version
 
 
 def stop(options: MemberOptions) -> int:
@@ -24,7 +25,7 @@ def stop(options: MemberOptions) -> int:
 
 def upgrade(options: UpgradeOptions) -> int:
     """Members one after the other, of a new version or just anew."""
-    version = None if options.app_version is None else maintenance.parse_app_version(options.app_version)
+    version = None if options.app_version is None else parse_app_version(options.app_version)
     with open_cluster(options.dir) as cluster:
         renewal = Renewal(version, options.image or "", options.to or "")
         renewed = maintenance.upgrade(cluster, hosts_of(cluster), renewal, note if options.json else print)

@@ -70,6 +70,14 @@ KNOWN_BUGS: Final = (
         ("1.46.9",),
     ),
     KnownBug(
+        1671,
+        "a leader does not send the version of the application, so that followers of a version from 1.0.0 on end",
+        "members of application version 1.0.0 are started",
+        Promise.NO_UNEXPLAINED_END,
+        "1.46.9",
+        ("1.47.3",),
+    ),
+    KnownBug(
         1690,
         "a client never notices that all members have been stopped, and takes its session for open when they are back",
         "the cluster is shut down and started again under load",

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.checkers.judge import verify_run
+from upheaval.checkers.liveness.unexplained import has_failed_member
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Report, Verdict
 from upheaval.cluster import AskedCommands, Witnesses, companion_control, end_run, perform
-from upheaval.errors import HarnessError, UnknownOutcome, UsageError
+from upheaval.errors import EnvironmentFault, HarnessError, UnknownOutcome, UsageError
 from upheaval.execution.sent_messages import SentMessage, SentMessages
 from upheaval.execution.stage import Stage, Steered
 from upheaval.records import (
@@ -137,7 +138,10 @@ def run_scenario(
     planted: str | None = None,
     own: OwnCode | None = None,
 ) -> ScenarioResult:
-    """Run everything from the start of the cluster to the verdict. Nothing of the cluster remains, whatever happens."""
+    """Run everything from the start of the cluster to the verdict. Nothing of the cluster remains, whatever happens.
+
+    A cluster that does not start because a member failed in an election is judged like any other.
+    """
     try:
         try:
             play(scenario, stage, say)
@@ -146,12 +150,17 @@ def run_scenario(
     except PromiseBroken as error:
         add_failure(stage.run, error.failure)
     except HarnessError as error:
-        if error.exit_status != CommandStatus.UNKNOWN:
+        if error.exit_status != CommandStatus.UNKNOWN and not _is_of_member(error, stage.run):
             raise
         add_failure(stage.run, Failure(Promise.RUN_ENDED, " ".join(str(error).split())))
     return ScenarioResult.of(
         scenario, stage.run, runtime=runtime, seed=seed, digest=stage.digest(), planted=planted, own=own
     )
+
+
+def _is_of_member(error: HarnessError, run: RunFolder) -> bool:
+    """Whether the run folder shows that a member failed, and not its machine."""
+    return isinstance(error, EnvironmentFault) and has_failed_member(run)
 
 
 def read_origin(folder: Path) -> tuple[Scenario, StoredResult]:

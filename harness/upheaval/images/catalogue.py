@@ -164,7 +164,7 @@ ANALYSIS: Final = Image(
     limit_mb=1450,
     requirements="requirements/spark.txt",
     without_wheels=("pyspark",),
-    imports=("pyspark", "pandas", "pyarrow", "deltalake", "upheaval_pipeline"),
+    imports=("pyspark", "pandas", "pyarrow", "deltalake", "duckdb", "sqlglot", "upheaval_pipeline"),
     commands=(("java", "-version"), ("upheaval", "--version")),
     has_health_check=False,
 )

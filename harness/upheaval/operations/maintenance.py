@@ -37,15 +37,6 @@ class Hosts(Protocol):
         """Discard the member's host. The next start makes a new one with the member's files in the run folder."""
 
 
-def parse_app_version(text: str) -> int:
-    """`1.2.3` in the encoding of Aeron Cluster: major << 16 | minor << 8 | patch. Raises `UsageError`."""
-    parts = text.split(".")
-    if len(parts) != 3 or not all(part.isascii() and part.isdigit() and int(part) < 256 for part in parts):
-        raise UsageError(f"version {text!r}: use major.minor.patch, each 0 to 255")
-    major, minor, patch = map(int, parts)
-    return major << 16 | minor << 8 | patch
-
-
 def upgrade(cluster: AnyCluster, hosts: Hosts, renewal: Renewal, say: Callable[[str], None]) -> list[int]:
     """Stop, renew and start each member, followers first and the leader last, so that the cluster keeps serving.
 

@@ -12,7 +12,7 @@ class Renewal:
     """New versions of members. A field that is None or empty does not change."""
 
     app_version: int | None = None
-    """See `upheaval.operations.maintenance.parse_app_version`."""
+    """See `upheaval.system.parse_app_version`."""
     image: str = ""
     """The image of containers."""
     system: str = ""

@@ -31,7 +31,7 @@ from upheaval.scenario.values import (
     WaitSeconds,
     WaitSent,
 )
-from upheaval.system import COMPONENTS, ClusterSpec, require_rules
+from upheaval.system import COMPONENTS, ClusterSpec, parse_app_version, require_rules
 from upheaval.workload import SERVICES, SILENT_SERVICES, WORKBENCH_SERVICE, WorkloadSettings
 from upheaval_chaos.datagram_faults import DatagramFault, DatagramFaultKind
 from upheaval_chaos.faults import OTHER_THAN, Fault, Group, MemberFault, MemberFaultKind, Members, Selector, Who
@@ -62,6 +62,7 @@ _CLUSTER_OPTIONS: Final = (
     "max-sessions",
     "leader-disconnect-ms",
     "session-timeout-ms",
+    "app-version",
     "compatibility",
 )
 
@@ -149,6 +150,7 @@ class _Reader:
             line.fail(f"a cluster has 1 to {MEMBERS_MAX} members, not {members}")
         rules = options.values["compatibility"].text if "compatibility" in options.values else OWN
         compatibility = line.checked(lambda: require_rules(rules))
+        version = line.checked(lambda: parse_app_version(options.text("app-version", "0.0.0")))
         beside = options.values["beside"].split(",") if "beside" in options else ()
         self._cluster = ClusterSpec(
             members,
@@ -159,6 +161,7 @@ class _Reader:
             max_sessions=options.number("max-sessions"),
             leader_disconnect_ms=options.number("leader-disconnect-ms"),
             compatibility=compatibility,
+            app_version=version,
             session_timeout_ms=options.number("session-timeout-ms"),
         )
 

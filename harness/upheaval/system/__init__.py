@@ -15,6 +15,7 @@ from upheaval.system.clients import (
 from upheaval.system.cluster_spec import (
     CLUSTER_OF_THREE as CLUSTER_OF_THREE,
     ClusterSpec as ClusterSpec,
+    parse_app_version as parse_app_version,
     require_rules as require_rules,
 )
 from upheaval.system.companion_status import (

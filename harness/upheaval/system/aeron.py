@@ -388,6 +388,7 @@ def _properties(plan: MemberPlan) -> Mapping[str, str]:
         "log.term.length": str(settings.log_term_length),
         "max.sessions": str(plan.spec.max_sessions or settings.max_sessions),
         RUN_ID: plan.spec.run_id,
+        **({"app.version": str(plan.spec.app_version)} if plan.spec.app_version else {}),
         **{f"{name}.ms": str(ns // MS) for name, ns in intervals.items()},
         **{f"name.{endpoint.replace(':', '=')}": dialled for endpoint, dialled in plan.names.items()},
     }

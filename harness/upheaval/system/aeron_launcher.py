@@ -90,6 +90,8 @@ def require_launcher(spec: ClusterSpec) -> None:
         _require_java_takes(spec.jvm, options)
     if not spec.launcher:
         return
+    if spec.app_version:
+        raise UsageError("launcher: app-version: a launcher sets it in its contexts: leave it out")
     if spec.components != TOGETHER:
         raise UsageError(f"launcher: components {spec.components}: a launcher starts a whole member")
     _words(spec.launcher)

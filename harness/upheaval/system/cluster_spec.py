@@ -60,6 +60,8 @@ class ClusterSpec:
     """
     compatibility: str = OWN
     """Whose rules our node's members follow where they differ from Aeron's, as `rules_named` takes it."""
+    app_version: int = 0
+    """The version of the application, as `parse_app_version` encodes it; 0 for the system's default."""
     session_timeout_ms: int = 0
     """After how long without a message from a client its session is closed; 0 for the profile's time-out."""
     protocol_trace: int = 0
@@ -110,6 +112,15 @@ class ClusterSpec:
 
 CLUSTER_OF_THREE: Final = ClusterSpec()
 """The default cluster."""
+
+
+def parse_app_version(text: str) -> int:
+    """`1.2.3` in the encoding of Aeron Cluster: major << 16 | minor << 8 | patch. Raises `UsageError`."""
+    parts = text.split(".")
+    if len(parts) != 3 or not all(part.isascii() and part.isdigit() and int(part) < 256 for part in parts):
+        raise UsageError(f"version {text!r}: use major.minor.patch, each 0 to 255")
+    major, minor, patch = map(int, parts)
+    return major << 16 | minor << 8 | patch
 
 
 def require_rules(compatibility: str) -> str:

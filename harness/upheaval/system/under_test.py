@@ -443,6 +443,8 @@ CONNECTIONS_A_SESSION: Final = 2
 def _settings(plan: MemberPlan) -> dict[str, Json]:
     spec = plan.spec
     cluster: dict[str, Json] = {"max_sessions": spec.max_sessions} if spec.max_sessions else {}
+    if spec.app_version:
+        cluster["app_version"] = spec.app_version
     if spec.timeouts:
         cluster["timeouts"] = dict(spec.timeouts)
     if spec.compatibility != OWN:

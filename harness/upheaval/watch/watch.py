@@ -43,7 +43,8 @@ POWER_LOST: Final = "members lost power and nothing was synced, so logs go back:
 UNSEALED_S: Final = 5.0
 """A run that has converged, none of whose members runs any more, and which stays unsealed, is over after so long."""
 _GONE: Final = "seen while the run went on, its files do not show it any more"
-_INTERVAL_S: Final = 0.5
+INTERVAL_S: Final = 0.5
+"""Between two looks at a run."""
 _UNREADABLE_MAX: Final = 10
 
 
@@ -74,7 +75,7 @@ class Watch:
     def follow(self) -> Verdict:
         """Until the run is over; returns the verdict on it. Raises `UsageError` for one that cannot be judged."""
         self.begin()
-        wait_until(self.look, timeout_s=math.inf, describe=lambda: "the run goes on", interval_s=_INTERVAL_S)
+        wait_until(self.look, timeout_s=math.inf, describe=lambda: "the run goes on", interval_s=INTERVAL_S)
         return self.end()
 
     def begin(self) -> None:

@@ -36,6 +36,7 @@ NESTED = [
     "lake info",
     "lake optimize",
     "lake drop",
+    "lake export",
     "lake migrate",
 ]
 

@@ -7,7 +7,15 @@ import pytest
 from upheaval.campaign.live import LiveOutcome, LiveSummary
 from upheaval.checkers.known_bugs import KNOWN_SIGNATURES, SLOW_DRIVER, KnownSignature, recognised
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.signature import FOLLOWER, LEADER, MARK_IN_ACTIVATION, MODULE_CLOSED, Rule, Signature
+from upheaval.checkers.signature import (
+    COMMIT_FELL,
+    FOLLOWER,
+    LEADER,
+    MARK_IN_ACTIVATION,
+    MODULE_CLOSED,
+    Rule,
+    Signature,
+)
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.cli.live_campaign import as_text
 from upheaval.execution.known_bugs import KNOWN_BUGS
@@ -15,6 +23,15 @@ from upheaval.execution.known_bugs import KNOWN_BUGS
 FOUND = {
     1397: (Promise.PROGRESS, Signature(Rule.LOST_CLIENTS, role=LEADER)),
     1601: (Promise.PROGRESS, Signature(Rule.SILENT_LEADER, role=LEADER, fault="pause service")),
+    1671: (
+        Promise.NO_UNEXPLAINED_END,
+        Signature(
+            Rule.UNEXPECTED_END,
+            state="FOLLOWER_BALLOT",
+            entry="ClusterException",
+            where="ConsensusModuleAgent.onNewLeadershipTerm",
+        ),
+    ),
     1690: (Promise.PROGRESS, Signature(Rule.LOST_CLIENTS, role=LEADER)),
     1703: (
         Promise.SNAPSHOT_IS_REPLAY,
@@ -24,7 +41,13 @@ FOUND = {
     1788: (Promise.CLIENTS_IN_ORDER, Signature(Rule.SESSION_GAP, role=LEADER)),
     1797: (
         Promise.NO_UNEXPLAINED_END,
-        Signature(Rule.UNFORESEEN, LEADER, "LEADER_READY", entry="NullPointerException"),
+        Signature(
+            Rule.UNFORESEEN,
+            LEADER,
+            "LEADER_READY",
+            entry="NullPointerException",
+            where="ConsensusModuleAgent.onTerminationAck",
+        ),
     ),
     1898: (Promise.COMMITS_KEPT, Signature(Rule.TERM_BELOW_COMMIT, role=FOLLOWER)),
     1917: (Promise.MEMBERS_JOIN, Signature(Rule.NOT_JOINED, state="FOLLOWER_CATCHUP_AWAIT")),
@@ -32,7 +55,7 @@ FOUND = {
     2147: (Promise.COMMITS_KEPT, Signature(Rule.EARLIER_TERM_COUNTED, role=LEADER)),
     2148: (Promise.NO_UNEXPLAINED_END, Signature(Rule.REFUSED_START, entry=MARK_IN_ACTIVATION)),
     "a5d5072d5f": (Promise.MEMBERS_JOIN, Signature(Rule.NOT_JOINED, state="LEADER_INIT", entry=MODULE_CLOSED)),
-    "a9d7215d74": (Promise.MEMBERS_JOIN, Signature(Rule.NOT_JOINED, state="LEADER_REPLAY")),
+    "a9d7215d74": (Promise.MEMBERS_JOIN, Signature(Rule.NOT_JOINED, state="LEADER_REPLAY", entry=COMMIT_FELL)),
     "ba9e9c1df7": (
         Promise.NO_UNEXPLAINED_END,
         Signature(Rule.UNFORESEEN, FOLLOWER, "FOLLOWER_CATCHUP", entry="NullPointerException"),
@@ -81,11 +104,16 @@ def test_a_known_bug_is_recognised_where_a_version_has_it(known: KnownSignature)
         (1397, {"rule": Rule.SILENT_LEADER}),
         (1601, {"fault": ""}),
         (1601, {"fault": "kill"}),
+        (1671, {"where": "ConsensusModuleAgent.onReplayNewLeadershipTermEvent"}),
+        (1671, {"entry": "ArchiveException"}),
+        (1671, {"rule": Rule.UNFORESEEN}),
         (1690, {"rule": Rule.SILENT_LEADER}),
         (1703, {"entry": "ClusterSession"}),
         (1739, {"entry": "ConsensusModule.next_service_session_id"}),
         (1788, {"rule": Rule.NOT_JOINED}),
         (1797, {"role": FOLLOWER}),
+        (1797, {"where": "ConsensusModuleAgent.onCommitPosition"}),
+        (1797, {"where": ""}),
         (1898, {"role": LEADER}),
         (1917, {"state": "CANVASS"}),
         (1918, {"entry": "ClusterSession"}),
@@ -93,6 +121,7 @@ def test_a_known_bug_is_recognised_where_a_version_has_it(known: KnownSignature)
         (2148, {"entry": ""}),
         ("a5d5072d5f", {"entry": ""}),
         ("a9d7215d74", {"state": "LEADER_INIT"}),
+        ("a9d7215d74", {"entry": ""}),
         ("ba9e9c1df7", {"state": "CANVASS"}),
     ],
 )

@@ -38,3 +38,25 @@ def test_a_module_that_closes_within_an_election_is_in_it_until_its_process_ends
     assert election.begin_ns == 2 * S
     assert (election.closed_ns == 3 * S) is (CLOSED in rest[:1])
     assert election.end_ns == S * end if end is not None else election.end_ns > 10**6 * S
+
+
+FELL = line(3, "commit-went-back", old=640, new=320)
+
+
+@pytest.mark.parametrize(
+    ("before", "has_fallen"),
+    [
+        ([FELL], True),
+        ([], False),
+        ([FELL, line(4, "process-start")], False),
+    ],
+    ids=["of this process", "never", "of a process before"],
+)
+def test_an_election_of_a_process_whose_commit_position_has_fallen_says_so(
+    before: list[dict[str, Json]], has_fallen: bool, tmp_path: Path
+) -> None:
+    events = [*ELECTION, *before, line(5, "election_state", state="LEADER_REPLAY")]
+    (tmp_path / "trace.jsonl").write_text("".join(json.dumps(each) + "\n" for each in events))
+    election = spans_of(MemberFolder(tmp_path, 0)).elections[-1]
+    assert election.state == "LEADER_REPLAY"
+    assert election.has_commit_fallen is has_fallen

@@ -29,6 +29,8 @@ class Span:
     """Whether it ended with an ordered end of the process."""
     closed_ns: int = NEVER_NS
     """Of an election: when the consensus module closed within it."""
+    has_commit_fallen: bool = False
+    """Of an election: whether the commit position of its process had decreased, before it or within it."""
 
 
 @dataclass(slots=True)
@@ -64,6 +66,8 @@ class _Reader:
         self._there: Span | None = None
         self._is_ending: Span | None = None
         """What it led until its module ended."""
+        self._has_commit_fallen = False
+        """Whether the commit position of the process decreased."""
         self._component: Json = None
         """Which of its processes takes part in elections."""
 
@@ -76,6 +80,11 @@ class _Reader:
                 self._elect(event)
             case TraceKind.PROCESS_START if is_of_process:
                 self._end(event.ns)
+                self._has_commit_fallen = False
+            case TraceKind.COMMIT_WENT_BACK:
+                self._has_commit_fallen = True
+                if self._election is not None:
+                    self._election.has_commit_fallen = True
             case TraceKind.PROCESS_END if is_of_process:
                 led = self._led or self._is_ending
                 if led is not None and event.fields.get("status") == 0:
@@ -100,6 +109,7 @@ class _Reader:
                 self._election = Span(member_id, state, event.line, event.ns)
                 self.spans.elections.append(self._election)
             self._election.state, self._election.line = state, event.line
+            self._election.has_commit_fallen = self._has_commit_fallen
             return
         if self._election is not None:
             self._election.end_ns, self._election = event.ns, None

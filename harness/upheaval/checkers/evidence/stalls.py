@@ -64,14 +64,14 @@ def explained(
     finding: Finding, stalls: Iterable[tuple[int, int]], begin_ns: int, end_ns: int, whose: str = "they"
 ) -> Finding:
     """The finding about a missed bound in an interval; unknown if the stalls in it add up to the delay."""
-    stalled_ns = _stalled_ns(stalls, begin_ns, end_ns)
+    stalled_ns = stalled_within(stalls, begin_ns, end_ns)
     if finding.late_ms * MS > stalled_ns:
         return finding
     detail = f"{finding.detail}; {whose} recorded stalls of {stalled_ns // MS} ms in that time, which explain it"
     return replace(finding, verdict=Verdict.UNKNOWN, detail=detail)
 
 
-def _stalled_ns(stalls: Iterable[tuple[int, int]], begin_ns: int, end_ns: int) -> int:
+def stalled_within(stalls: Iterable[tuple[int, int]], begin_ns: int, end_ns: int) -> int:
     """The total stalled time within an interval. A starved machine stalls members often and briefly."""
     total_ns, until_ns = 0, begin_ns
     for stall_ns, over_ns in sorted(stalls):

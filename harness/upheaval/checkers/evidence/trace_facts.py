@@ -6,6 +6,7 @@ Pure facts; this module knows no promise.
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from upheaval.checkers.evidence.protocol_events import OF_MODULE
 from upheaval.checkers.evidence.term_facts import TermFacts, TermReader
 from upheaval.records import LOST_EVENTS, MemberFolder, RunFolder, TraceEvent
 from upheaval_node.trace_kinds import TraceKind
@@ -24,7 +25,6 @@ _IN_ORDER: Final = (
 GAP_NS: Final = 5 * S
 """A process of a cluster with several members sends or receives something more often than this."""
 _POSITIONS: Final = ("log_position", "commit_position", "append_position")
-_ENDS_WITH_CLUSTER: Final = (TraceKind.CLUSTER_END, TraceKind.SERVICE_TERMINATE)
 _TAKING: Final = "SNAPSHOT"
 _TERMINATING: Final = "TERMINATING"
 _NO_POSITION: Final = 1 << 62
@@ -42,6 +42,8 @@ class ProcessLife:
     last_ns: int
     booted_ms: int | None = None
     """The wall-clock time at which its monotonic clock was 0; None if its last line has no wall clock."""
+    booted_at_begin_ms: int | None = None
+    """The same by its first line. It differs from `booted_ms` if the wall clock was set while the process ran."""
     pid: int = -1
     is_ending: bool = False
     """Whether its cluster was ending, or its member was ending in order."""
@@ -55,6 +57,10 @@ class ProcessLife:
     next_ns: int | None = None
     next_booted_ms: int | None = None
 
+    def has_line(self, line: int) -> bool:
+        """Whether the line is between its start and the end that it traced."""
+        return self.line < line < self.end_line
+
 
 @dataclass(frozen=True, slots=True)
 class TracedError:
@@ -66,6 +72,10 @@ class TracedError:
     kind: str
     is_in_term: bool
     """Whether the member had joined a term."""
+    where: str = ""
+    """The class and method in which it was raised, in a member of Aeron."""
+    component: str = ""
+    """The process that reported it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +119,8 @@ class TraceFacts:
     """The terms that the member entered."""
     position: int = -1
     """The highest log position that it names."""
-    snapshots: dict[int, int] = field(default_factory=dict)
-    """The positions at which it traced a snapshot, each with the line."""
+    snapshots: dict[int, TraceEvent] = field(default_factory=dict)
+    """By position, the event that ended a snapshot."""
     errors: list[TracedError] = field(default_factory=list)
     raised: list[RaisedException] = field(default_factory=list)
     lost: TraceEvent | None = None
@@ -127,6 +137,8 @@ class TraceFacts:
     """Intervals longer than GAP_NS in which a process traced no election or message, each with the next line."""
     backwards: TraceEvent | None = None
     """The first election or message event that is earlier than a previous one of the same process."""
+    tls_peer: TraceEvent | None = None
+    """Its first connection over TLS."""
     has_caught_up: bool = False
     """Whether it ever reported a position of an earlier part of a leader's log."""
 
@@ -151,10 +163,10 @@ def facts_of(folder: MemberFolder) -> TraceFacts:
     facts = TraceFacts(folder.member_id, folder.trace.exists(), folder=folder.path.name)
     if not facts.is_there:
         return facts
-    raised = _RaisedTold(facts)
+    raised = _RaisedExceptions(facts)
     running: dict[str, ProcessLife] = {}
     latest: dict[str, int] = {}
-    snapshots = _SnapshotsTold(facts)
+    snapshots = _FinishedSnapshots(facts)
     terms = TermReader()
     for event in folder.read_trace():
         if LOST_EVENTS in event.fields and facts.lost is None:
@@ -166,6 +178,7 @@ def facts_of(folder: MemberFolder) -> TraceFacts:
             if before is not None:
                 before.next_ns, before.next_booted_ms = event.ns, _booted_ms(event)
             begun = ProcessLife(facts.member_id, component, event.line, event.ns, event.ns, _booted_ms(event))
+            begun.booted_at_begin_ms = begun.booted_ms
             begun.pid = _whole(event.fields.get("pid"))
             running[component] = begun
             latest.pop(component, None)
@@ -205,10 +218,21 @@ def _add_to_life(life: ProcessLife, event: TraceEvent) -> None:
         life.end_line = event.line
     elif event.event == TraceKind.ELECTION_STATE:
         life.has_started = True
-    elif event.event in _ENDS_WITH_CLUSTER or event.fields.get("new") == _TERMINATING:
+    elif _is_ending(life, event):
         life.is_ending = True
         if event.event in (TraceKind.CLUSTER_END, TraceKind.MODULE_STATE) and life.cluster_end_ns is None:
             life.cluster_end_ns = event.ns
+
+
+def _is_ending(life: ProcessLife, event: TraceEvent) -> bool:
+    """Whether the event is part of an ordered end.
+
+    A consensus module of Aeron ends its services when an error ends it, too. Only the module's own state says whether
+    it got an order; the process of a service ends with that of its module, which is judged itself.
+    """
+    if event.event == TraceKind.SERVICE_TERMINATE:
+        return life.component not in OF_MODULE
+    return event.event == TraceKind.CLUSTER_END or event.fields.get("new") == _TERMINATING
 
 
 def _add(facts: TraceFacts, event: TraceEvent) -> None:
@@ -222,18 +246,22 @@ def _add(facts: TraceFacts, event: TraceEvent) -> None:
             facts.position = position
     if event.event == TraceKind.ERROR:
         kind = str(fields.get("kind", ""))
-        facts.errors.append(TracedError(facts.member_id, event.line, event.ns, kind, bool(facts.entered)))
+        where, component = str(fields.get("where", "")), str(fields.get("component", ""))
+        is_in_term = bool(facts.entered)
+        facts.errors.append(TracedError(facts.member_id, event.line, event.ns, kind, is_in_term, where, component))
     elif event.event == TraceKind.SERVICE_STATE:
         facts.services.add(_whole(fields.get("service_id")))
     elif event.event == TraceKind.MODULE_STATE:
         facts.module_moves.append(ModuleMove(event.line, event.ns, str(fields.get("old")), str(fields.get("new"))))
+    elif event.event == TraceKind.TLS_PEER and facts.tls_peer is None:
+        facts.tls_peer = event
     elif event.event == TraceKind.LOOP_STALL:
         stall_ns = fields.get("stall_ns")
         facts.stalls.append((event.ns - (stall_ns if type(stall_ns) is int else 0), event.ns))
 
 
 @dataclass(slots=True)
-class _RaisedTold:
+class _RaisedExceptions:
     """Joins the counts that a process traces for one place."""
 
     facts: TraceFacts
@@ -262,7 +290,7 @@ def _whole(value: object) -> int:
 
 
 @dataclass(slots=True)
-class _SnapshotsTold:
+class _FinishedSnapshots:
     """Follows the states of one module. It leaves SNAPSHOT when all is written, or when it gives the snapshot up."""
 
     facts: TraceFacts
@@ -289,7 +317,7 @@ class _SnapshotsTold:
     def _end(self, event: TraceEvent) -> None:
         if self.acked is not None and not self.has_failed:
             self.ended = event
-            self.facts.snapshots[self.acked] = event.line
+            self.facts.snapshots[self.acked] = event
 
     def _give_up(self, event: TraceEvent) -> None:
         """An election puts the module back into its initial state at once."""

@@ -14,7 +14,7 @@ from upheaval.checkers.evidence.stalls import explained
 from upheaval.checkers.evidence.trace_facts import TraceFacts
 from upheaval.checkers.evidence.troubles import Trouble, failover_ns, timeouts_of, troubles
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.signature import MODULE_CLOSED, Rule, Signature
+from upheaval.checkers.signature import COMMIT_FELL, MODULE_CLOSED, Rule, Signature
 from upheaval.checkers.verdict import Finding, NotApplicable, Result, Verdict
 from upheaval.records import Manifest, RunFolder
 from upheaval_node.types import MS, S
@@ -85,7 +85,8 @@ def _missed(election: Span, leader: Span, when_ns: tuple[int, int], allowed_ns: 
     members = tuple(sorted((election.member_id, leader.member_id)))
     late_ms = -(-(took_ns - allowed_ns) // MS)
     is_closed = election.closed_ns <= when_ns[0]
-    signature = Signature(Rule.NOT_JOINED, state=election.state, entry=MODULE_CLOSED if is_closed else "")
+    entry = MODULE_CLOSED if is_closed else COMMIT_FELL if election.has_commit_fallen else ""
+    signature = Signature(Rule.NOT_JOINED, state=election.state, entry=entry)
     return Finding(
         Promise.MEMBERS_JOIN,
         Verdict.INVALID,

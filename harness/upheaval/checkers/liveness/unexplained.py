@@ -11,21 +11,23 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.checkers.checker import Checker, Source
+from upheaval.checkers.evidence.losses import losses_of
 from upheaval.checkers.evidence.positions import completed_ns
 from upheaval.checkers.evidence.protocol_events import DEADLY, OF_MODULE
-from upheaval.checkers.evidence.trace_facts import ProcessLife, TracedError, TraceFacts
+from upheaval.checkers.evidence.stalls import stalled_within
+from upheaval.checkers.evidence.trace_facts import ProcessLife, TracedError, TraceFacts, facts_of_members
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.services.raised import SERVICE_ERROR
 from upheaval.checkers.signature import MARK_IN_ACTIVATION, Rule, Signature
 from upheaval.checkers.verdict import Broken, Finding, Verdict
-from upheaval.records import ENDINGS, FORCED_END, Manifest, RunFolder, companion_folders
+from upheaval.records import ENDINGS, FORCED_END, OWN_SYSTEM, Manifest, RunFolder, companion_folders
 from upheaval_chaos.faults import MemberFaultKind
 from upheaval_chaos.file_faults import FileFaultKind
 from upheaval_chaos.host_faults import LONGEST_JUMP_MS, HostFaultKind
 from upheaval_chaos.record import FaultRecord
 from upheaval_node.files import layout, mark_file
 from upheaval_node.trace_kinds import TraceKind
-from upheaval_node.types import NEVER_NS, S
+from upheaval_node.types import MS, NEVER_NS, S
 
 _SIMULATED: Final = "simulated"
 _FAILED: Final = 1
@@ -45,8 +47,13 @@ _HARMLESS_LATER: Final = frozenset({"kill", "stop", "restart"})
 """Those after which the next process must start."""
 _BREAKING: Final = _ENDING | {"pause", "disk-full", "disk-slow"}
 """The kinds of faults that take away what a member needs to run."""
+_OF_FILES: Final = _ENDING | {"disk-full", "disk-slow"}
+"""The kinds of faults that may leave torn, missing or wrong bytes in a member's files."""
 _GRACE_NS: Final = 10 * S
 """How long after a fault its members may still fail because of it."""
+
+_STARVING_NS: Final = 5 * S
+"""Stalls of a member of Aeron, within 10 s, after which one of its components may take another for dead."""
 
 _ERROR_GRACE_NS: Final = 30 * S
 """How long after a disturbance errors may still follow from it: longer than any time-out except that of a canvass."""
@@ -60,6 +67,8 @@ _ORDINARY_PREFIXES: Final = ("ingress-peer-", "tls-peer-", "certificates not rea
 """Prefixes of errors that strangers or operators cause, and of Aeron's warnings."""
 _UNFORESEEN: Final = "unforeseen "
 """The prefix of the kind of an exception in a member of Aeron that is not one of Aeron's own."""
+_SEVERE: Final = ("FATAL ", "ERROR ", _UNFORESEEN)
+"""The prefixes of the kinds of Aeron's errors that may end a member; the class of the exception follows."""
 _ARCHIVE: Final = "archive"
 _SERVICE_EGRESS: Final = re.compile(r"service-\d+-egress")
 _STORED: Final = frozenset({"catalog", "recovery", "delete", "damage", "log entry"})
@@ -88,18 +97,26 @@ def check_ends(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts])
     orders = list(_orders(run))
     disturbances = list(_disturbances(run, traces))
     lives = [life for facts in traces for life in facts.lives]
+    moved = losses_of(run, manifest).moved
     violations = [
         *_tracebacks(run, manifest),
         *(
-            _with_signature(broken, life, run)
-            for life in lives
+            _starved(_with_signature(broken, life, facts.errors, run), life, facts, manifest)
+            for facts in traces
+            for life in facts.lives
             if (broken := _unexplained_end(life, lives, manifest, windows, orders))
         ),
         *(
             broken
             for facts in traces
             for error in facts.errors
-            if (broken := _with_place(_unexplained(error, facts, windows, disturbances), error, run))
+            if (
+                broken := _with_place(
+                    _unexplained(error, facts, windows, disturbances, has_moved=facts.member_id in moved),
+                    error,
+                    run,
+                )
+            )
         ),
     ]
     findings = [broken.finding(Promise.NO_UNEXPLAINED_END) for broken in violations]
@@ -111,28 +128,70 @@ def check_ends(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts])
     return Finding(Promise.NO_UNEXPLAINED_END, Verdict.VALID, detail)
 
 
-def _with_signature(broken: Broken, life: ProcessLife, run: RunFolder) -> Broken:
-    """Mark a refused start, and whether a mark file of the member still says that its owner is starting."""
+def has_failed_member(run: RunFolder) -> bool:
+    """Whether a member that had been in an election has ended by itself, for a reason that is not its machine's.
+
+    False for a folder without a manifest. Raises `UsageError` for a malformed trace.
+    """
+    if not run.manifest_file.is_file():
+        return False
+    traces = facts_of_members(run, run.read_manifest().members)
+    lives = [life for facts in traces for life in facts.lives if life.has_started and life.status is not None]
+    return any(life.status not in _IN_ORDER | _OF_ENVIRONMENT for life in lives)
+
+
+def _with_signature(broken: Broken, life: ProcessLife, errors: Iterable[TracedError], run: RunFolder) -> Broken:
+    """Mark a refused start, and whether a mark file of the member still says that its owner is starting; and the end
+    of a member that had started, with the error that it reported last.
+    """
     if _is_refused(life):
         marks = run.member(life.member_id).path
         is_in_activation = any(map(_is_in_activation, (path for name in _MARKS for path in marks.glob(name))))
         broken.signature = Signature(Rule.REFUSED_START, entry=MARK_IN_ACTIVATION if is_in_activation else "")
+    elif life.status in _OF_MEMBER and life.has_started:
+        of_life = [error for error in errors if error.component == life.component and life.has_line(error.line)]
+        causes = [error for error in of_life if error.kind.startswith(_SEVERE)]
+        entry, where = (causes[-1].kind.partition(" ")[2], causes[-1].where) if causes else ("", "")
+        role, state = _standing_at(causes[-1].line if causes else life.end_line, life.member_id, run)
+        broken.signature = Signature(Rule.UNEXPECTED_END, role, state, entry=entry, where=where)
     return broken
+
+
+def _starved(broken: Broken, life: ProcessLife, facts: TraceFacts, manifest: Manifest) -> Broken:
+    """The end of a member of Aeron by itself; unknown if stalls were long enough for its components to lose each other.
+
+    They miss each other's signs of life after 10 s, which a stall of the machine does to all of them.
+    """
+    if manifest.system == OWN_SYSTEM or life.status not in _OF_MEMBER or _is_refused(life):
+        return broken
+    stalled_ns = stalled_within(facts.stalls, life.last_ns - _GRACE_NS, life.last_ns)
+    if stalled_ns < _STARVING_NS:
+        return broken
+    detail = f"{broken}; it recorded stalls of {stalled_ns // MS} ms before, which may explain it"
+    members = (life.member_id,)
+    return Broken(Verdict.UNKNOWN, detail, members=members, signature=broken.signature, when_ns=broken.when_ns)
 
 
 def _with_place(broken: Broken | None, error: TracedError, run: RunFolder) -> Broken | None:
     """Mark an exception that is not one of Aeron's own with the role and election state that the member had."""
     if broken is not None and error.kind.startswith(_UNFORESEEN):
-        role = state = ""
-        for event in run.member(error.member_id).read_trace():
-            if event.line >= error.line:
-                break
-            if event.event == TraceKind.ROLE:
-                role = str(event.fields.get("new", ""))
-            elif event.event == TraceKind.ELECTION_STATE:
-                state = str(event.fields.get("state", ""))
-        broken.signature = Signature(Rule.UNFORESEEN, role, state, entry=error.kind.removeprefix(_UNFORESEEN))
+        role, state = _standing_at(error.line, error.member_id, run)
+        entry = error.kind.removeprefix(_UNFORESEEN)
+        broken.signature = Signature(Rule.UNFORESEEN, role, state, entry=entry, where=error.where)
     return broken
+
+
+def _standing_at(line: int, member_id: int, run: RunFolder) -> tuple[str, str]:
+    """The role and election state that the member had before that line of its trace."""
+    role = state = ""
+    for event in run.member(member_id).read_trace():
+        if event.line >= line:
+            break
+        if event.event == TraceKind.ROLE:
+            role = str(event.fields.get("new", ""))
+        elif event.event == TraceKind.ELECTION_STATE:
+            state = str(event.fields.get("state", ""))
+    return role, state
 
 
 def _is_in_activation(path: Path) -> bool:
@@ -187,7 +246,7 @@ def _unexplained_end(
     if life.status is None:
         # Collecting a run ends all its processes, except simulated ones.
         goes_on = manifest.sealed is None or manifest.runtime == _SIMULATED
-        if (life.next_ns is None and goes_on) or _is_rebooted(life):
+        if (life.next_ns is None and goes_on) or _is_rebooted(life, lives):
             return None
         # A fault calls all services of a member `service`; their processes have numbers.
         names = (None, life.component, life.component.partition("-")[0])
@@ -227,7 +286,7 @@ def _unordered_end(
     """
     end_ns = completed_ns(manifest)
     is_over = life.next_ns is None and (end_ns == 0 or life.last_ns >= end_ns)
-    if is_over or _ends_with_cluster(life, lives) or _follows_module(life, lives) or _is_rebooted(life):
+    if is_over or _ends_with_cluster(life, lives) or _follows_module(life, lives) or _is_rebooted(life, lives):
         return None
     given = (order for order in orders if life.member_id in order.members)
     if any(order.begin_ns <= life.last_ns <= order.end_ns + _GRACE_NS for order in given):
@@ -274,10 +333,36 @@ def _refuses_damage(life: ProcessLife, hits: Iterable[_Window]) -> bool:
     return last is not None and last.what == FileFaultKind.DAMAGE and not life.has_started
 
 
-def _is_rebooted(life: ProcessLife) -> bool:
-    """Whether the machine rebooted before the next process: its monotonic clock restarted, too."""
+def _is_rebooted(life: ProcessLife, lives: Iterable[ProcessLife]) -> bool:
+    """Whether the machine rebooted before the next process: its monotonic clock restarted, too.
+
+    The wall clock alone moves when it is set, or after a pause of the whole machine. Then other processes run on
+    from before the gap until after it, which no process does across a reboot of its machine.
+    """
     before, after = life.booted_ms, life.next_booted_ms
-    return before is not None and after is not None and abs(after - before) > _REBOOT_MS
+    if before is None or after is None or _is_same_boot(before, after):
+        return False
+    return not any(_spans_gap(other, life) for other in lives if other.member_id != life.member_id)
+
+
+def _is_same_boot(one_ms: int | None, other_ms: int | None) -> bool:
+    return one_ms is not None and other_ms is not None and abs(one_ms - other_ms) <= _REBOOT_MS
+
+
+def _spans_gap(other: ProcessLife, life: ProcessLife) -> bool:
+    """Whether a process of the same machine ran before the end of `life` and after the next start.
+
+    Times of a machine's monotonic clock compare only within one boot. So its last line must have either the wall clock
+    of the next start, or a later moment than the next start by both clocks.
+    """
+    if not _is_same_boot(other.booted_at_begin_ms, life.booted_ms) or other.begin_ns > life.last_ns:
+        return False
+    if _is_same_boot(other.booted_ms, life.next_booted_ms):
+        return True
+    if other.booted_ms is None or life.next_booted_ms is None or life.next_ns is None:
+        return False
+    is_later = other.booted_ms + other.last_ns // MS > life.next_booted_ms + life.next_ns // MS
+    return is_later and other.last_ns > life.next_ns
 
 
 def _was_whole_cluster_down(begin_ns: int, end_ns: int, lives: Sequence[ProcessLife], members: int) -> bool:
@@ -321,6 +406,8 @@ def _unexplained(
     facts: TraceFacts,
     windows: Iterable[_Window],
     disturbances: Iterable[tuple[int, int]],
+    *,
+    has_moved: bool,
 ) -> Broken | None:
     kind = error.kind
     if kind in _ORDINARY or kind.startswith(_ORDINARY_PREFIXES) or _SERVICE_EGRESS.fullmatch(kind):
@@ -330,11 +417,18 @@ def _unexplained(
         return None
     where = f"{facts.name}:{error.line}: member {error.member_id} reported"
     if kind.startswith(_UNFORESEEN):
-        detail = f"{where} an unexpected exception: {kind.removeprefix(_UNFORESEEN)}"
+        place = f" in {error.where}" if error.where else ""
+        detail = f"{where} an unexpected exception: {kind.removeprefix(_UNFORESEEN)}{place}"
         return Broken(Verdict.INVALID, detail, members=(error.member_id,), when_ns=(error.ns, error.ns))
     if kind in _STORED:
-        is_hit = any(error.member_id in window.members and window.begin_ns <= error.ns for window in windows)
-        is_explained = is_hit or any(life.next_ns is not None and life.last_ns <= error.ns for life in facts.lives)
+        is_explained = has_moved or any(
+            window.what in _OF_FILES and error.member_id in window.members and window.begin_ns <= error.ns
+            for window in windows
+        )
+        # An ordered end that was not cut short leaves no torn file.
+        is_explained |= any(
+            life.next_ns is not None and life.status != 0 and life.last_ns <= error.ns for life in facts.lives
+        )
     else:
         # At a start the other members may not run yet.
         is_explained = not error.is_in_term or any(

@@ -99,7 +99,13 @@ def member_settings(spec: ClusterSpec) -> MemberSettings:
     settings = profile_settings("test", sync_level=spec.sync_level)
     timeouts = replace(settings.cluster.timeouts, **spec.timeouts)
     sessions = spec.max_sessions or settings.cluster.max_sessions
-    cluster = replace(settings.cluster, timeouts=timeouts, max_sessions=sessions, compatibility=spec.compatibility)
+    cluster = replace(
+        settings.cluster,
+        timeouts=timeouts,
+        max_sessions=sessions,
+        compatibility=spec.compatibility,
+        app_version=spec.app_version or settings.cluster.app_version,
+    )
     return replace(settings, cluster=cluster)
 
 

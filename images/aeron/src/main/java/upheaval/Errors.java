@@ -10,14 +10,16 @@ import org.agrona.ErrorHandler;
 import org.agrona.concurrent.AgentTerminationException;
 
 /**
- * Where one component reports its errors: they go to stderr, the first of each kind to the trace, and those that end the
- * component or will end it to {@link Ending}.
+ * Where one component reports its errors: they go to stderr, the first of each kind at each place to the trace, and those
+ * that end the component or will end it to {@link Ending}.
  *
  * <p>The kind of an error of Aeron's own is its category and its class. Of any other exception it is {@code unforeseen}
  * and its class; one of a service that {@link TracedService} has told is not told again, and one of a component that is
  * interrupted at its end is none.
  */
 final class Errors implements ErrorHandler {
+    private static final String AERON = "io.aeron.";
+
     private final String component;
     private final Ending ending;
     private final Trace trace;
@@ -79,15 +81,27 @@ final class Errors implements ErrorHandler {
             return;
         }
         final String kind = (category == null ? "unforeseen" : category.name()) + " " + error.getClass().getSimpleName();
+        final String where = where(error);
         synchronized (told) {
-            if (!told.add(kind)) {
+            if (!told.add(kind + " " + where)) {
                 return;
             }
         }
         trace.event("error",
             "kind", kind,
+            "where", where,
             "text", component + ": " + text(error),
             "traceback", category == AeronException.Category.FATAL ? RaisedExceptions.traceback(error) : null);
+    }
+
+    /** The class and method of Aeron's in which the error was made, without lines, which differ between versions. */
+    private static String where(final Throwable error) {
+        for (final StackTraceElement frame : error.getStackTrace()) {
+            if (frame.getClassName().startsWith(AERON)) {
+                return frame.getClassName().substring(frame.getClassName().lastIndexOf('.') + 1) + "." + frame.getMethodName();
+            }
+        }
+        return "";
     }
 
     static String text(final Throwable error) {

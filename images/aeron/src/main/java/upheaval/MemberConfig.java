@@ -10,6 +10,9 @@ import java.util.Map;
 final class MemberConfig extends Settings {
     private static final int SEGMENT_LENGTH = 16 * 1024 * 1024;
     private static final String NAME_PREFIX = "name.";
+    private static final String APP_VERSION = "app.version";
+    /** 0.0.1, as in a context of Aeron's. */
+    private static final int APP_VERSION_USUAL = 1;
 
     final int memberId;
     final String members;
@@ -22,6 +25,7 @@ final class MemberConfig extends Settings {
     final int syncLevel;
     final int logTermLength;
     final int maxSessions;
+    final int appVersion;
     final String runId;
     final long leaderHeartbeatIntervalNs;
     final long leaderHeartbeatTimeoutNs;
@@ -46,6 +50,7 @@ final class MemberConfig extends Settings {
         syncLevel = number("sync.level");
         logTermLength = number("log.term.length");
         maxSessions = number("max.sessions");
+        appVersion = propertyNames().contains(APP_VERSION) ? number(APP_VERSION) : APP_VERSION_USUAL;
         runId = text("run.id");
         leaderHeartbeatIntervalNs = duration("leader.heartbeat.interval.ms");
         leaderHeartbeatTimeoutNs = duration("leader.heartbeat.timeout.ms");

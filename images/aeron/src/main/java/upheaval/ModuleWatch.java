@@ -8,7 +8,7 @@ import org.agrona.concurrent.IdleStrategy;
 
 /**
  * Looks at a consensus module after each of its duty cycles, in its own thread, and traces what has changed: the states
- * of the module and of its elections, its role, and stalls of its loop.
+ * of the module and of its elections, its role, a commit position that goes back, and stalls of its loop.
  *
  * <p>The module calls its idle strategy once a cycle. An election that goes through two states within one cycle shows
  * the later one.
@@ -72,11 +72,18 @@ final class ModuleWatch extends StallWatch {
         }
         leadershipTermId = module.leadershipTermIdCounter().get();
         if (isOpen(module.commitPositionCounter())) {
-            commitPosition = module.commitPositionCounter().get();
+            lookAtCommitPosition(module.commitPositionCounter().get());
         }
         lookAtState(ConsensusModule.State.get(module.moduleStateCounter().get()));
         lookAtRole(Cluster.Role.get((int)module.clusterNodeRoleCounter().get()));
         lookAtElection(ElectionState.get(module.electionStateCounter().get()));
+    }
+
+    private void lookAtCommitPosition(final long found) {
+        if (found < commitPosition) {
+            trace.event("commit-went-back", "old", commitPosition, "new", found);
+        }
+        commitPosition = found;
     }
 
     private void lookAtState(final ConsensusModule.State found) {

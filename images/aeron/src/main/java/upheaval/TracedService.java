@@ -32,7 +32,8 @@ final class TracedService extends DelegatingService {
 
     @Override
     public void onTerminate(final Cluster cluster) {
-        isTerminated = true;
+        // A module that ends by an error ends its services at position 0, where no log of a leader ends.
+        isTerminated = cluster.logPosition() > 0;
         trace.event("service-terminate", "service_id", serviceId, "log_position", cluster.logPosition());
         super.onTerminate(cluster);
     }
