@@ -1,9 +1,19 @@
 #!/usr/bin/env bash
-# The step of action.yml: runs the scenario into ./upheaval-run, adds the page of the run to it and the verdict to the job
-# summary, and ends with the verdict's exit status. Settings are SCENARIO, RUNTIME, SYSTEM, SERVICE and SEED.
+# The step of action.yml: runs the scenario into a folder of its own, adds the page of the run to it and the verdict to the
+# job summary, and ends with the verdict's exit status. Settings are SCENARIO, RUNTIME, SYSTEM, SERVICE and SEED.
 set -uo pipefail
 
-folder=upheaval-run
+# The folder is also the artefact, whose name must be the only one of its kind in a workflow.
+name=$(basename "$SCENARIO" .scenario)
+name="upheaval-run-$name-$RUNTIME-$SEED"
+[[ $SYSTEM == upheaval ]] || name+="-$SYSTEM"
+[[ -z $SERVICE ]] || name+="-$SERVICE"
+name=${name//[^A-Za-z0-9._-]/-}
+folder=$name
+for ((number = 2; ; number++)); do
+    [[ -e $folder ]] || break
+    folder=$name-$number
+done
 options=(--runtime "$RUNTIME" --seed "$SEED" --dir "$folder")
 # Virtual time has one system.
 [[ $RUNTIME == simulated ]] || options+=(--system "$SYSTEM")
@@ -17,7 +27,10 @@ if [[ -d $folder ]]; then
     upheaval report "$folder" || true
     verdict=$(upheaval verify "$folder" || true)
 fi
-printf 'verdict=%s\n' "$(head -n 1 <<<"$verdict" | sed -n 's/^verdict: \([a-z]*\).*/\1/p')" >>"$GITHUB_OUTPUT"
+{
+    printf 'verdict=%s\n' "$(head -n 1 <<<"$verdict" | sed -n 's/^verdict: \([a-z]*\).*/\1/p')"
+    printf 'folder=%s\n' "$folder"
+} >>"$GITHUB_OUTPUT"
 {
     printf '### %s on %s, seed %s\n\n' "$SCENARIO" "$RUNTIME" "$SEED"
     printf '```text\n%s\n```\n' "$verdict"

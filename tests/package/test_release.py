@@ -1,6 +1,7 @@
 """What becomes a release, and what the workflows of a release and of others run."""
 
 import re
+import shlex
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,9 @@ import yaml
 from check_release import problem_of
 from support.stranger import ROOT
 
-WORKFLOWS = [*sorted((ROOT / ".github" / "workflows").glob("*.yml")), ROOT / "action.yml"]
+OF_EXAMPLES = sorted(ROOT.glob("examples/*/.github/workflows/*.yml"))
+"""`upheaval init` copies these into repositories of others."""
+WORKFLOWS = [*sorted((ROOT / ".github" / "workflows").glob("*.yml")), *OF_EXAMPLES, ROOT / "action.yml"]
 PINNED = re.compile(r"[\w.-]+(?:/[\w.-]+)+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
 CHANGELOG = "# Changelog\n\n## Unreleased\n\n## 1.2.0 - 2026-01-01\n\n### Added\n\n- A thing.\n\n## 1.1.0\n\n"
 
@@ -33,7 +36,7 @@ def test_a_tag_is_released_when_version_and_changelog_agree(tag: str, version: s
     assert problem is None or problem in str(answer)
 
 
-@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_action_is_pinned_by_its_digest(path: Path) -> None:
     used = re.findall(r"uses: (.+)", path.read_text(encoding="utf-8"))
     assert [action for action in used if not PINNED.fullmatch(action)] == []
@@ -45,12 +48,34 @@ def jobs_of(path: Path) -> dict[str, Any]:
     return jobs
 
 
-@pytest.mark.parametrize("path", WORKFLOWS[:-1], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", WORKFLOWS[:-1], ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_workflow_keeps_credentials_or_runs_without_a_limit(path: Path) -> None:
     jobs = jobs_of(path)
     assert [name for name, job in jobs.items() if "timeout-minutes" not in job] == []
     checkouts = [step for job in jobs.values() for step in job["steps"] if "actions/checkout" in step.get("uses", "")]
     assert [step for step in checkouts if step["with"]["persist-credentials"] is not False] == []
+
+
+@pytest.mark.parametrize("path", OF_EXAMPLES, ids=lambda path: path.parts[-4])
+def test_a_workflow_of_an_example_may_only_read_and_needs_no_released_package(path: Path) -> None:
+    """No index has the package before its first release: the workflow says where to install it from."""
+    workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
+    assert workflow["permissions"] == {"contents": "read"}
+    steps = [step.get("run", "") for job in workflow["jobs"].values() for step in job["steps"]]
+    (installs,) = [line for step in steps for line in step.splitlines() if "pip install" in line]
+    (package,) = [word for word in shlex.split(installs) if "upheaval" in word]
+    is_of_repository = re.fullmatch(r"upheaval(\[\w+\])? @ \$UPHEAVAL", package)
+    assert is_of_repository or package.startswith("./upheaval")
+    assert not is_of_repository or workflow["env"]["UPHEAVAL"].startswith("git+https://")
+
+
+def pages_that_install() -> list[Path]:
+    return [path for folder in ("docs", "examples") for path in sorted((ROOT / folder).rglob("*.md"))]
+
+
+def test_no_page_installs_a_released_package() -> None:
+    named = re.compile(r"pip install [^`\n]*?(?<![\w/])upheaval\b")
+    assert [path for path in pages_that_install() if named.search(path.read_text(encoding="utf-8"))] == []
 
 
 def test_only_publishing_may_write() -> None:
@@ -67,6 +92,9 @@ def test_the_action_gives_verdict_summary_page_and_status(
 ) -> None:
     settings = {"SCENARIO": scenario, "RUNTIME": "simulated", "SYSTEM": "upheaval", "SERVICE": "", "SEED": "3"}
     files = {name: str(tmp_path / name) for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY")}
+    # Another step of the job has left a folder, whose verdict is not that of this step.
+    before = tmp_path / f"upheaval-run-{scenario}-simulated-3"
+    before.mkdir()
     path = f"{python.parent}:/usr/bin:/bin"
     done = subprocess.run(
         [str(ROOT / ".github" / "run_scenario.sh")],
@@ -77,6 +105,7 @@ def test_the_action_gives_verdict_summary_page_and_status(
         timeout=300,
     )
     assert done.returncode == status, done.stdout + done.stderr
-    assert (tmp_path / "GITHUB_OUTPUT").read_text() == f"verdict={verdict}\n"
+    assert (tmp_path / "GITHUB_OUTPUT").read_text() == f"verdict={verdict}\nfolder={before.name}-2\n"
     assert verdict in (tmp_path / "GITHUB_STEP_SUMMARY").read_text()
-    assert (tmp_path / "upheaval-run" / "report.html").exists() is (status == 0)
+    assert (tmp_path / f"{before.name}-2" / "report.html").exists() is (status == 0)
+    assert list(before.iterdir()) == []

@@ -26,6 +26,28 @@ RECORD, POSITION = 64, 24
 ACK = "TerminationAck"
 
 
+def add_message(ended: "Ended", owner: int, kind: str, message: str, ns: int, **fields: object) -> None:
+    """A line before the end of a member about a message of its term."""
+    line = {"ts": ns, "event": kind, "message": message, "leadership_term_id": TERM, "log_position": ended.position}
+    ended.traces[owner].insert(0, {**line, **fields})
+
+
+def announce(ended: "Ended") -> None:
+    """Member 0 announces the end, and all acknowledgements are sent and received."""
+    for member_id in (1, 2):
+        add_message(ended, 0, "receive", ACK, 2, member_id=member_id)
+        add_message(ended, member_id, "send", ACK, 1, member_id=member_id, to=0)
+    for member_id in (1, 2):
+        add_message(ended, 0, "send", "TerminationPosition", 1, to=member_id)
+
+
+def wait(ended: "Ended", waits_ns: int = 1) -> None:
+    """The leader takes so long until it ends."""
+    ended.is_ordered = False
+    event(ended, 0, "cluster-end")["ts"] = 2 + waits_ns
+    event(ended, 0, "process-end")["ts"] = 2 + waits_ns
+
+
 class Ended:
     """A good run at whose end the cluster was ended. Each test changes one thing before it is written."""
 
@@ -44,6 +66,7 @@ class Ended:
         self.traces = [self._trace() for _ in range(3)]
         self.recorded = [self.position] * 3
         self.seen = {str(m): {"exit_statuses": [0], "snapshot_position": self.position} for m in range(3)}
+        announce(self)
         change(self)
         for member_id in range(3):
             self._write_member(run, member_id)
@@ -152,55 +175,37 @@ def _seen_to_fail(ended: Ended) -> None:
     ended.seen["1"]["exit_statuses"] = [0, 9]
 
 
-def add_message(ended: Ended, owner: int, kind: str, message: str, ns: int, **fields: object) -> None:
-    """A line before the end of a member about a message of its term."""
-    line = {"ts": ns, "event": kind, "message": message, "leadership_term_id": TERM, "log_position": ended.position}
-    ended.traces[owner].insert(0, {**line, **fields})
-
-
-def ends_by_the_word_of_member_0(ended: Ended, *, waits_ns: int = 1) -> None:
-    """All acknowledgements are sent and received; the leader takes so long until it ends."""
-    ended.is_ordered = False
-    event(ended, 0, "cluster-end")["ts"] = 2 + waits_ns
-    event(ended, 0, "process-end")["ts"] = 2 + waits_ns
-    for member_id in (1, 2):
-        add_message(ended, 0, "receive", ACK, 2, member_id=member_id)
-        add_message(ended, member_id, "send", ACK, 1, member_id=member_id, to=0)
-    for member_id in (1, 2):
-        add_message(ended, 0, "send", "TerminationPosition", 1, to=member_id)
-
-
 def drop(ended: Ended, member_id: int, message: str) -> None:
     ended.traces[member_id] = [fields for fields in ended.traces[member_id] if fields.get("message") != message]
 
 
 def test_a_leader_that_has_all_acknowledgements_ends_at_once(tmp_path: Path) -> None:
-    assert Ended().write(tmp_path, ends_by_the_word_of_member_0).verdict is Verdict.VALID
+    assert Ended().write(tmp_path, wait).verdict is Verdict.VALID
 
 
 def test_a_leader_without_acknowledgements_ends_after_its_time_out(tmp_path: Path) -> None:
     """One was sent, and did not arrive."""
 
     def change(ended: Ended) -> None:
-        ends_by_the_word_of_member_0(ended, waits_ns=60 * S)
+        wait(ended, 60 * S)
         drop(ended, 0, ACK)
 
     assert Ended().write(tmp_path, change).verdict is Verdict.VALID
 
 
 def _impatient(ended: Ended) -> None:
-    ends_by_the_word_of_member_0(ended)
+    wait(ended)
     drop(ended, 0, ACK)
 
 
 def _ends_without_a_word(ended: Ended) -> None:
-    ends_by_the_word_of_member_0(ended, waits_ns=60 * S)
+    wait(ended, 60 * S)
     drop(ended, 0, ACK)
     drop(ended, 2, ACK)
 
 
 def _announced_elsewhere(ended: Ended) -> None:
-    ends_by_the_word_of_member_0(ended)
+    wait(ended)
     for fields in ended.traces[0]:
         if fields.get("message") == "TerminationPosition":
             fields["log_position"] = ended.position + 32
@@ -256,6 +261,10 @@ def _killed(ended: Ended) -> None:
     ended.traces[1].remove({"event": "process-end", "status": 0})
 
 
+def _without_announcement(ended: Ended) -> None:
+    drop(ended, 0, "TerminationPosition")
+
+
 def _without_words(ended: Ended) -> None:
     for trace in ended.traces:
         trace.clear()
@@ -265,6 +274,7 @@ def _without_words(ended: Ended) -> None:
     ("change", "text"),
     [
         (_killed, "left no word of its exit status"),
+        (_without_announcement, "no trace has the announcement of the end in term 1"),
         (_without_words, "no trace tells of the shutdown of members 0, 1, 2"),
     ],
 )
@@ -308,6 +318,7 @@ def test_who_is_killed_between_its_end_and_that_of_its_process_has_no_exit_statu
 def test_a_dead_follower_is_asked_for_nothing(tmp_path: Path) -> None:
     def change(ended: Ended) -> None:
         ended.traces[2] = [{"event": "process-start"}]
+        drop(ended, 0, "TerminationPosition")
         del ended.seen["2"]
 
     finding = Ended().write(tmp_path, change)
@@ -354,7 +365,8 @@ def test_a_wipe_after_the_next_start_explains_no_shorter_log_at_it(
     member.mkdir()
     started = [
         {"ts": 1, "event": "process-start", "component": "all"},
-        {"ts": 1, "event": "cluster-end", "log_position": 4096, "leadership_term_id": 0, "requested_term_id": 0},
+        {"ts": 1, "event": "cluster-end", "log_position": 4096, "leadership_term_id": 0, "requested_term_id": 0}
+        | {"services": 0},
         {"ts": 2, "event": "process-end", "component": "all", "status": 0},
         {"ts": 3, "event": "process-start", "component": "all"},
         {"ts": 4, "event": "election_state", "append_position": 1024},
@@ -368,3 +380,29 @@ def test_a_wipe_after_the_next_start_explains_no_shorter_log_at_it(
     (finding,) = check_endings(run, manifest, [])
     assert isinstance(finding, Finding)
     assert finding.verdict is verdict, finding
+
+
+@pytest.mark.parametrize("name", ["log_position", "leadership_term_id", "requested_term_id", "services"])
+@pytest.mark.parametrize("members", [(0, 1, 2), (1,)], ids=["of all", "of one"])
+def test_an_end_without_its_numbers_is_unknown(name: str, members: tuple[int, ...], tmp_path: Path) -> None:
+    def change(ended: Ended) -> None:
+        ended.is_ordered = False
+        for member_id in members:
+            event(ended, member_id, "cluster-end")[name] = str(ended.position)
+
+    finding = Ended().write(tmp_path, change)
+    assert finding.verdict is Verdict.UNKNOWN
+    assert finding.members == (members[0],)
+    assert finding.detail.startswith(f"member-{members[0]}/trace.jsonl:")
+    assert finding.detail.endswith(f"is 'cluster-end' without {name}")
+
+
+def test_an_end_without_the_start_of_its_process_is_unknown(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    manifest = Manifest("run-1", "process", 1, "test", 1)
+    run.write_manifest(manifest)
+    run.member(0).path.mkdir()
+    run.member(0).trace.write_text('{"ts": 1, "event": "cluster-end", "component": "all", "log_position": 96}\n')
+    (finding,) = check_endings(run, manifest, [])
+    assert isinstance(finding, Finding)
+    assert finding.verdict is Verdict.UNKNOWN, finding

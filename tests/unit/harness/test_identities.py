@@ -62,14 +62,39 @@ def test_a_run_with_nobody_else_in_it_keeps_both_promises(tmp_path: Path) -> Non
     assert found[Promise.ONLY_AUTHORITY] == (Verdict.VALID, "3 connections, with member-0, member-1, member-2")
 
 
+def without_connections() -> BuiltRun:
+    run = with_identities()
+    for trace in run.traces:
+        trace.pop(2)
+    return run
+
+
 def test_what_was_not_asked_for_is_not_judged(tmp_path: Path) -> None:
     found = judged(with_identities(), tmp_path / "a", principals=None)
     assert (Promise.ONLY_CREDENTIALS in found, Promise.ONLY_AUTHORITY in found) == (False, True)
-    found = judged(with_identities(), tmp_path / "b", principals=None, authorities=None)
+    found = judged(without_connections(), tmp_path / "b", principals=None, authorities=None)
     assert (Promise.ONLY_CREDENTIALS in found, Promise.ONLY_AUTHORITY in found) == (False, False)
 
 
-@pytest.mark.parametrize(("principal", "who"), [(b"mallory", "'mallory'"), (b"", "'nobody'")])
+def test_connections_over_tls_without_authorities_are_unknown(tmp_path: Path) -> None:
+    found = judged(with_identities(), tmp_path, authorities=None)
+    detail = "member-0/trace.jsonl:3 is a connection over TLS, and security.json has no authorities"
+    assert found[Promise.ONLY_AUTHORITY] == (Verdict.UNKNOWN, detail)
+
+
+@pytest.mark.parametrize("fields", [{}, {"principals": None, "authorities": None}])
+def test_an_empty_policy_of_a_cluster_that_began_with_one_is_unknown(fields: dict[str, None], tmp_path: Path) -> None:
+    run = without_connections()
+    run.manifest = replace(run.manifest, written=(SECURITY_FILE,))
+    path = run.write(tmp_path / "run").path
+    (path / SECURITY_FILE).write_text(json.dumps(fields), encoding="utf-8")
+    found = {finding.promise: finding for finding in verify_run(path).findings}
+    detail = "security.json has neither principals nor authorities, and was written for one of them"
+    for promise in (Promise.ONLY_CREDENTIALS, Promise.ONLY_AUTHORITY):
+        assert (found[promise].verdict, found[promise].detail) == (Verdict.UNKNOWN, detail)
+
+
+@pytest.mark.parametrize(("principal", "who"), [(b"mallory", "for 'mallory', who"), (b"", "without a name, which")])
 def test_a_session_of_somebody_else_breaks_the_promise(tmp_path: Path, principal: bytes, who: str) -> None:
     run = with_identities()
     for payloads in run.payloads:
@@ -77,7 +102,7 @@ def test_a_session_of_somebody_else_breaks_the_promise(tmp_path: Path, principal
     verdict, detail = judged(run, tmp_path)[Promise.ONLY_CREDENTIALS]
     assert verdict is Verdict.INVALID
     assert detail.startswith("session 7 opened at position ")
-    assert f"for {who}, who is not in the credentials file" in detail
+    assert f" {who} is not in the credentials file" in detail
 
 
 REFUSED = [ConnectAttempt(shown, ConnectAnswer.REFUSED, 1) for shown in WrongCredentials]

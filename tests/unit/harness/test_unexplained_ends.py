@@ -34,7 +34,7 @@ def judged(
     run = RunFolder(path)
     run.create(Manifest("run-1", runtime, len(traces), "test", 0))
     for member_id, lines in enumerate(traces):
-        run.member(member_id).path.mkdir()
+        run.member(member_id).path.mkdir(exist_ok=True)
         run.member(member_id).trace.write_text("".join(json.dumps(each) + "\n" for each in lines))
     if fault is not None:
         run.add_fault(fault)
@@ -61,12 +61,30 @@ def test_an_untold_end_of_a_whole_cluster_may_be_the_harness(
 
 
 @pytest.mark.parametrize(("moved_ms", "verdict"), [(0, Verdict.INVALID), (3_600_000, Verdict.VALID)])
-def test_a_machine_that_was_started_anew_explains_an_untold_end(
+def test_a_reboot_of_the_machine_explains_an_end_without_a_line(
     moved_ms: int, verdict: Verdict, tmp_path: Path
 ) -> None:
     """By its wall clock: the monotonic one may have come further than before."""
     again = [line(5, moved_ms=moved_ms), line(8, "role", moved_ms=moved_ms)]
     assert judged(tmp_path, [line(1), line(2, "role"), *again], [line(1), line(9, "role")]) is verdict
+
+
+@pytest.mark.parametrize(
+    ("other", "verdict"),
+    [
+        ([line(1), line(9, "role", moved_ms=62_000)], Verdict.INVALID),
+        ([line(1), line(90, "role")], Verdict.INVALID),
+        ([line(1), line(4, "role"), line(6, moved_ms=62_000), line(9, "role", moved_ms=62_000)], Verdict.VALID),
+        ([line(1), line(6, "role"), line(7, moved_ms=62_000), line(9, "role", moved_ms=62_000)], Verdict.VALID),
+        ([line(1, moved_ms=-99_000), line(90, "role", moved_ms=-99_000)], Verdict.VALID),
+    ],
+    ids=["the clock was set", "one clock is ahead", "restarted", "ran until then", "another machine"],
+)
+def test_a_process_that_runs_through_a_gap_shows_that_the_machine_did_not_reboot(
+    other: list[dict[str, Json]], verdict: Verdict, tmp_path: Path
+) -> None:
+    again = [line(5, moved_ms=62_000), line(8, "role", moved_ms=62_000)]
+    assert judged(tmp_path, [line(1), line(2, "role"), *again], other) is verdict
 
 
 @pytest.mark.parametrize(
@@ -310,3 +328,34 @@ def test_damaged_files_explain_a_refused_start_however_late(
     refused = {**line(60, "process-end"), "status": 7, "reason": "a straddling fragment"}
     first = [line(1), line(2, "role"), line(5), *started, refused]
     assert judged(tmp_path, first, [line(1), line(70, "role")], fault=fault) is verdict
+
+
+@pytest.mark.parametrize(
+    ("what", "injected", "verdict"),
+    [
+        ("blackhole", 3, Verdict.UNKNOWN),
+        ("pause", 3, Verdict.UNKNOWN),
+        ("kill", 3, Verdict.VALID),
+        ("wrong-bytes", 3, Verdict.VALID),
+        ("disk-full", 3, Verdict.VALID),
+        ("kill", 9, Verdict.UNKNOWN),
+    ],
+)
+def test_only_a_fault_that_can_damage_files_explains_damage(
+    what: str, injected: int, verdict: Verdict, tmp_path: Path
+) -> None:
+    fault = FaultRecord(what, "member-0", injected * S, injected * S, 10 * S, 10 * S, members=(0,))
+    assert judged(tmp_path, erring(8, "catalog"), [line(1)], fault=fault) is verdict
+
+
+@pytest.mark.parametrize(("status", "verdict"), [(0, Verdict.UNKNOWN), (8, Verdict.VALID)])
+def test_an_end_in_order_explains_no_damage(status: int, verdict: Verdict, tmp_path: Path) -> None:
+    """The whole cluster ends and starts again. An end with status 8 was cut short."""
+    end = {**line(3, "process-end"), "status": status}
+    again = [line(5), {**line(6, "error"), "kind": "recovery"}]
+    assert judged(tmp_path, [line(1), line(2, "role"), end, *again]) is verdict
+
+
+def test_files_copied_to_another_host_explain_damage(tmp_path: Path) -> None:
+    (tmp_path / "member-0" / "replaced-1").mkdir(parents=True)
+    assert judged(tmp_path, erring(8, "recovery"), [line(1)]) is Verdict.VALID

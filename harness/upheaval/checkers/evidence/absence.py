@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Final
 
 from upheaval.checkers.checker import Checker, Source
-from upheaval.checkers.evidence.losses import losses_of
+from upheaval.checkers.evidence.losses import Losses, losses_of
 from upheaval.checkers.evidence.operation_ids import MissingIds, missing_ids
 from upheaval.checkers.evidence.positions import finals_of
 from upheaval.checkers.evidence.protocol_events import quorum_of
@@ -255,13 +255,15 @@ def _without_options(command: str) -> str:
 
 def _require_snapshots(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts]) -> None:
     """A snapshot that a member traced, or that a command saw on it, must be in its recording log."""
-    lossy = losses_of(run, manifest).members
+    losses = losses_of(run, manifest)
     for facts in traces:
         folder = run.member(facts.member_id)
-        if facts.member_id in lossy:
-            continue
-        expected = {position: f"{facts.name}:{line}" for position, line in facts.snapshots.items()}
-        expected |= _ordered_snapshots(run, facts.member_id)
+        expected = {
+            position: f"{facts.name}:{event.line}"
+            for position, event in facts.snapshots.items()
+            if not losses.may_include(facts.member_id, event.ns)
+        }
+        expected |= _ordered_snapshots(run, facts.member_id, losses)
         for position in sorted(expected.keys() - named_snapshots(folder.recording_log)):
             file = f"{folder.path.name}/{layout.RECORDING_LOG}"
             detail = f"{file} has no snapshot at position {position}, where one was taken ({expected[position]})"
@@ -271,11 +273,13 @@ def _require_snapshots(run: RunFolder, manifest: Manifest, traces: Sequence[Trac
 def _require_marks(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts]) -> None:
     """A member that reached an election must have the mark files of all its parts."""
     services = [f"cluster/cluster-mark-service-{number}.dat" for number in range(1 + len(manifest.more_services))]
-    lossy = losses_of(run, manifest).members
+    losses = losses_of(run, manifest)
     for facts in traces:
         folder = run.member(facts.member_id)
-        has_elected = any(life.has_started for life in facts.lives)
-        if manifest.system != OWN_SYSTEM or facts.member_id in lossy or not has_elected:
+        has_elected = any(
+            life.has_started and not losses.may_include(facts.member_id, life.last_ns) for life in facts.lives
+        )
+        if manifest.system != OWN_SYSTEM or not has_elected:
             continue
         for name in ("cluster/cluster-mark.dat", "archive/archive-mark.dat", *services):
             if not (folder.path / name).exists():
@@ -292,13 +296,16 @@ def _require_valid(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFac
         return
     origin = read_origin(run.path)
     start = -1 if origin is None else origin.position
-    lossy = losses_of(run, manifest).members
+    losses = losses_of(run, manifest)
     for facts in traces:
-        if facts.member_id in lossy or facts.errors or any(life.status for life in facts.lives):
+        if facts.errors or any(life.status for life in facts.lives):
             continue
         folder = run.member(facts.member_id)
         for record in snapshot_records(folder.recording_log):
-            if not record.is_valid and record.position > start:
+            taken = facts.snapshots.get(record.position)
+            # Without its trace line, the member may have taken it before it lost files.
+            is_lost = losses.may_include(facts.member_id, -1 if taken is None else taken.ns)
+            if not record.is_valid and record.position > start and not is_lost:
                 detail = (
                     f"{folder.path.name}/{layout.RECORDING_LOG} has an invalid snapshot at position {record.position}, "
                     f"and {facts.name} has no error"
@@ -306,13 +313,14 @@ def _require_valid(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFac
                 raise _missing(detail, facts.member_id, position=record.position)
 
 
-def _ordered_snapshots(run: RunFolder, member_id: int) -> dict[int, str]:
-    """Positions of the snapshots that commands saw on the member, with the file and line of each."""
+def _ordered_snapshots(run: RunFolder, member_id: int, losses: Losses) -> dict[int, str]:
+    """Positions of the snapshots that commands saw on the member since it lost files, each with file and line."""
     snapshots = {}
     for number, control in enumerate(run.read_controls(), 1):
         seen = control.members.get(str(member_id))
         position = seen.get("snapshot_position") if isinstance(seen, dict) else None
-        if control.proof.holds and type(position) is int and position > 0:
+        is_lost = losses.may_include(member_id, control.begin_ns)
+        if control.proof.holds and type(position) is int and position > 0 and not is_lost:
             snapshots[position] = f"{run.controls_file.name}:{number}"
     return snapshots
 

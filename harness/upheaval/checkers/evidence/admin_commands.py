@@ -65,14 +65,15 @@ def admin_commands_proved(controls: Sequence[ControlRecord], shown: CommandEvide
             _require_record(line, control)
             _require_leader(line, control, shown.spans)
             _require_moves(line, control, shown.traces)
+        own = [action for action in shown.actions or () if action.position > shown.restored]
         if shown.actions is not None:
             _require_suspended(shown.actions, shown.traces)
-            own = [action for action in shown.actions if action.position > shown.restored]
             _require_entries(controls, own, has_all_commands=shown.has_all_commands)
     except Broken as broken:
         return [broken.finding(promise)]
     if not controls:
-        return [NotApplicable(promise, "no admin command was given")]
+        ordered = f", and the log orders a {own[0].what} at position {own[0].position}" if own else ""
+        return [NotApplicable(promise, f"no admin command was recorded{ordered}")]
     return [Finding(promise, Verdict.VALID, "; ".join(f"{control.what}: {control.proof}" for control in controls))]
 
 

@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Final
 
 from upheaval.checkers.checker import Checker, Source
+from upheaval.checkers.evidence.positions import finals_of
 from upheaval.checkers.evidence.protocol_events import OF_LEADER, OF_MODULE
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.evidence.trace_facts import ProcessLife
@@ -222,7 +223,7 @@ class _Judge:
                     )
 
     def _require_starts(self, fault: FaultRecord) -> None:
-        """A process that was ended must not run before the heal, and must run after it."""
+        """A process that was ended must not run before the heal. After it one must, if the run converged."""
         if fault.heal_begin_ns is None and self._manifest.is_script:
             # An exact script starts members by a statement, which leaves no record.
             return
@@ -235,6 +236,11 @@ class _Judge:
                     when = "and it was never healed" if healed_ns == NEVER_NS else f"{early_ms} ms before it was healed"
                     where = f"member-{member_id}/trace.jsonl:{life.line}"
                     raise _contradicted(fault, f"a process began {when} ({where})", member_id)
+            is_final = any(final.member_id == member_id for final in finals_of(self._manifest))
+            is_back = any(life.begin_ns >= fault.inject_begin_ns for life in self._lives(fault, member_id))
+            if is_final and fault.is_proved and fault.heal_begin_ns is not None and not is_back:
+                what = f"it was healed, and no process began after it (member-{member_id}/trace.jsonl)"
+                raise _contradicted(fault, what, member_id)
 
     def _is_started_otherwise(self, fault: FaultRecord, life: ProcessLife) -> bool:
         """Whether a command, or the injection or heal of another fault, started the process."""

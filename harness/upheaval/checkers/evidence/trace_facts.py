@@ -42,6 +42,8 @@ class ProcessLife:
     last_ns: int
     booted_ms: int | None = None
     """The wall-clock time at which its monotonic clock was 0; None if its last line has no wall clock."""
+    booted_at_begin_ms: int | None = None
+    """The same by its first line. It differs from `booted_ms` if the wall clock was set while the process ran."""
     pid: int = -1
     is_ending: bool = False
     """Whether its cluster was ending, or its member was ending in order."""
@@ -117,8 +119,8 @@ class TraceFacts:
     """The terms that the member entered."""
     position: int = -1
     """The highest log position that it names."""
-    snapshots: dict[int, int] = field(default_factory=dict)
-    """The positions at which it traced a snapshot, each with the line."""
+    snapshots: dict[int, TraceEvent] = field(default_factory=dict)
+    """By position, the event that ended a snapshot."""
     errors: list[TracedError] = field(default_factory=list)
     raised: list[RaisedException] = field(default_factory=list)
     lost: TraceEvent | None = None
@@ -135,6 +137,8 @@ class TraceFacts:
     """Intervals longer than GAP_NS in which a process traced no election or message, each with the next line."""
     backwards: TraceEvent | None = None
     """The first election or message event that is earlier than a previous one of the same process."""
+    tls_peer: TraceEvent | None = None
+    """Its first connection over TLS."""
     has_caught_up: bool = False
     """Whether it ever reported a position of an earlier part of a leader's log."""
 
@@ -159,10 +163,10 @@ def facts_of(folder: MemberFolder) -> TraceFacts:
     facts = TraceFacts(folder.member_id, folder.trace.exists(), folder=folder.path.name)
     if not facts.is_there:
         return facts
-    raised = _RaisedTold(facts)
+    raised = _RaisedExceptions(facts)
     running: dict[str, ProcessLife] = {}
     latest: dict[str, int] = {}
-    snapshots = _SnapshotsTold(facts)
+    snapshots = _FinishedSnapshots(facts)
     terms = TermReader()
     for event in folder.read_trace():
         if LOST_EVENTS in event.fields and facts.lost is None:
@@ -174,6 +178,7 @@ def facts_of(folder: MemberFolder) -> TraceFacts:
             if before is not None:
                 before.next_ns, before.next_booted_ms = event.ns, _booted_ms(event)
             begun = ProcessLife(facts.member_id, component, event.line, event.ns, event.ns, _booted_ms(event))
+            begun.booted_at_begin_ms = begun.booted_ms
             begun.pid = _whole(event.fields.get("pid"))
             running[component] = begun
             latest.pop(component, None)
@@ -248,13 +253,15 @@ def _add(facts: TraceFacts, event: TraceEvent) -> None:
         facts.services.add(_whole(fields.get("service_id")))
     elif event.event == TraceKind.MODULE_STATE:
         facts.module_moves.append(ModuleMove(event.line, event.ns, str(fields.get("old")), str(fields.get("new"))))
+    elif event.event == TraceKind.TLS_PEER and facts.tls_peer is None:
+        facts.tls_peer = event
     elif event.event == TraceKind.LOOP_STALL:
         stall_ns = fields.get("stall_ns")
         facts.stalls.append((event.ns - (stall_ns if type(stall_ns) is int else 0), event.ns))
 
 
 @dataclass(slots=True)
-class _RaisedTold:
+class _RaisedExceptions:
     """Joins the counts that a process traces for one place."""
 
     facts: TraceFacts
@@ -283,7 +290,7 @@ def _whole(value: object) -> int:
 
 
 @dataclass(slots=True)
-class _SnapshotsTold:
+class _FinishedSnapshots:
     """Follows the states of one module. It leaves SNAPSHOT when all is written, or when it gives the snapshot up."""
 
     facts: TraceFacts
@@ -310,7 +317,7 @@ class _SnapshotsTold:
     def _end(self, event: TraceEvent) -> None:
         if self.acked is not None and not self.has_failed:
             self.ended = event
-            self.facts.snapshots[self.acked] = event.line
+            self.facts.snapshots[self.acked] = event
 
     def _give_up(self, event: TraceEvent) -> None:
         """An election puts the module back into its initial state at once."""

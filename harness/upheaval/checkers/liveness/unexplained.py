@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.checkers.checker import Checker, Source
+from upheaval.checkers.evidence.losses import losses_of
 from upheaval.checkers.evidence.positions import completed_ns
 from upheaval.checkers.evidence.protocol_events import DEADLY, OF_MODULE
 from upheaval.checkers.evidence.stalls import stalled_within
@@ -46,6 +47,8 @@ _HARMLESS_LATER: Final = frozenset({"kill", "stop", "restart"})
 """Those after which the next process must start."""
 _BREAKING: Final = _ENDING | {"pause", "disk-full", "disk-slow"}
 """The kinds of faults that take away what a member needs to run."""
+_OF_FILES: Final = _ENDING | {"disk-full", "disk-slow"}
+"""The kinds of faults that may leave torn, missing or wrong bytes in a member's files."""
 _GRACE_NS: Final = 10 * S
 """How long after a fault its members may still fail because of it."""
 
@@ -94,6 +97,7 @@ def check_ends(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts])
     orders = list(_orders(run))
     disturbances = list(_disturbances(run, traces))
     lives = [life for facts in traces for life in facts.lives]
+    moved = losses_of(run, manifest).moved
     violations = [
         *_tracebacks(run, manifest),
         *(
@@ -106,7 +110,13 @@ def check_ends(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts])
             broken
             for facts in traces
             for error in facts.errors
-            if (broken := _with_place(_unexplained(error, facts, windows, disturbances), error, run))
+            if (
+                broken := _with_place(
+                    _unexplained(error, facts, windows, disturbances, has_moved=facts.member_id in moved),
+                    error,
+                    run,
+                )
+            )
         ),
     ]
     findings = [broken.finding(Promise.NO_UNEXPLAINED_END) for broken in violations]
@@ -236,7 +246,7 @@ def _unexplained_end(
     if life.status is None:
         # Collecting a run ends all its processes, except simulated ones.
         goes_on = manifest.sealed is None or manifest.runtime == _SIMULATED
-        if (life.next_ns is None and goes_on) or _is_rebooted(life):
+        if (life.next_ns is None and goes_on) or _is_rebooted(life, lives):
             return None
         # A fault calls all services of a member `service`; their processes have numbers.
         names = (None, life.component, life.component.partition("-")[0])
@@ -276,7 +286,7 @@ def _unordered_end(
     """
     end_ns = completed_ns(manifest)
     is_over = life.next_ns is None and (end_ns == 0 or life.last_ns >= end_ns)
-    if is_over or _ends_with_cluster(life, lives) or _follows_module(life, lives) or _is_rebooted(life):
+    if is_over or _ends_with_cluster(life, lives) or _follows_module(life, lives) or _is_rebooted(life, lives):
         return None
     given = (order for order in orders if life.member_id in order.members)
     if any(order.begin_ns <= life.last_ns <= order.end_ns + _GRACE_NS for order in given):
@@ -323,10 +333,36 @@ def _refuses_damage(life: ProcessLife, hits: Iterable[_Window]) -> bool:
     return last is not None and last.what == FileFaultKind.DAMAGE and not life.has_started
 
 
-def _is_rebooted(life: ProcessLife) -> bool:
-    """Whether the machine rebooted before the next process: its monotonic clock restarted, too."""
+def _is_rebooted(life: ProcessLife, lives: Iterable[ProcessLife]) -> bool:
+    """Whether the machine rebooted before the next process: its monotonic clock restarted, too.
+
+    The wall clock alone moves when it is set, or after a pause of the whole machine. Then other processes run on
+    from before the gap until after it, which no process does across a reboot of its machine.
+    """
     before, after = life.booted_ms, life.next_booted_ms
-    return before is not None and after is not None and abs(after - before) > _REBOOT_MS
+    if before is None or after is None or _is_same_boot(before, after):
+        return False
+    return not any(_spans_gap(other, life) for other in lives if other.member_id != life.member_id)
+
+
+def _is_same_boot(one_ms: int | None, other_ms: int | None) -> bool:
+    return one_ms is not None and other_ms is not None and abs(one_ms - other_ms) <= _REBOOT_MS
+
+
+def _spans_gap(other: ProcessLife, life: ProcessLife) -> bool:
+    """Whether a process of the same machine ran before the end of `life` and after the next start.
+
+    Times of a machine's monotonic clock compare only within one boot. So its last line must have either the wall clock
+    of the next start, or a later moment than the next start by both clocks.
+    """
+    if not _is_same_boot(other.booted_at_begin_ms, life.booted_ms) or other.begin_ns > life.last_ns:
+        return False
+    if _is_same_boot(other.booted_ms, life.next_booted_ms):
+        return True
+    if other.booted_ms is None or life.next_booted_ms is None or life.next_ns is None:
+        return False
+    is_later = other.booted_ms + other.last_ns // MS > life.next_booted_ms + life.next_ns // MS
+    return is_later and other.last_ns > life.next_ns
 
 
 def _was_whole_cluster_down(begin_ns: int, end_ns: int, lives: Sequence[ProcessLife], members: int) -> bool:
@@ -370,6 +406,8 @@ def _unexplained(
     facts: TraceFacts,
     windows: Iterable[_Window],
     disturbances: Iterable[tuple[int, int]],
+    *,
+    has_moved: bool,
 ) -> Broken | None:
     kind = error.kind
     if kind in _ORDINARY or kind.startswith(_ORDINARY_PREFIXES) or _SERVICE_EGRESS.fullmatch(kind):
@@ -383,8 +421,14 @@ def _unexplained(
         detail = f"{where} an unexpected exception: {kind.removeprefix(_UNFORESEEN)}{place}"
         return Broken(Verdict.INVALID, detail, members=(error.member_id,), when_ns=(error.ns, error.ns))
     if kind in _STORED:
-        is_hit = any(error.member_id in window.members and window.begin_ns <= error.ns for window in windows)
-        is_explained = is_hit or any(life.next_ns is not None and life.last_ns <= error.ns for life in facts.lives)
+        is_explained = has_moved or any(
+            window.what in _OF_FILES and error.member_id in window.members and window.begin_ns <= error.ns
+            for window in windows
+        )
+        # An ordered end that was not cut short leaves no torn file.
+        is_explained |= any(
+            life.next_ns is not None and life.status != 0 and life.last_ns <= error.ns for life in facts.lives
+        )
     else:
         # At a start the other members may not run yet.
         is_explained = not error.is_in_term or any(

@@ -23,6 +23,7 @@ class Ballot:
     candidate_id: int
     start: int
     place: Place
+    ns: int
 
 
 @dataclass(slots=True)
@@ -136,7 +137,7 @@ class BallotRules:
 
     def _on_candidacy(self, voter: _Voter, event: MemberEvent) -> None:
         term = event.integer("candidate_term_id")
-        ballot = Ballot(term, event.member_id, voter.start, event.place)
+        ballot = Ballot(term, event.member_id, voter.start, event.place, event.ns)
         known = voter.stood.get(term, ballot)
         voter.stood[term] = ballot
         self._cast(voter, event, ballot)
@@ -159,7 +160,7 @@ class BallotRules:
             theirs, ours = (f"term {log_term} at {at}" for log_term, at in (asked, own))
             detail = f"{name} with a log of {ours} voted for member {candidate} with one of {theirs}"
             raise event.invalid(detail, candidate, position=position)
-        ballot = Ballot(term, candidate, voter.start, event.place)
+        ballot = Ballot(term, candidate, voter.start, event.place, event.ns)
         voter.granted = ballot
         self._cast(voter, event, ballot)
 
@@ -197,7 +198,7 @@ class BallotRules:
             )
             raise event.invalid(detail, position=position)
         known = voter.won.get(term)
-        voter.won[term] = Ballot(term, event.member_id, voter.start, event.place)
+        voter.won[term] = Ballot(term, event.member_id, voter.start, event.place, event.ns)
         if known is not None:
             self._raise_forgotten(
                 f"member {event.member_id} took term {term} ({known.place}), and again at {position} ({event.place})",
@@ -216,7 +217,7 @@ class BallotRules:
     def _on_entered(self, voter: _Voter, event: MemberEvent) -> None:
         term, position = event.integer("leadership_term_id"), event.integer("log_position")
         leader, entered = event.integer("leader_member_id"), voter.entered
-        voter.entered = Ballot(term, leader, voter.start, event.place)
+        voter.entered = Ballot(term, leader, voter.start, event.place, event.ns)
         if entered is not None and term < entered.term_id:
             self._raise_forgotten(
                 f"member {event.member_id} entered term {term} at {position} ({event.place}), after term "

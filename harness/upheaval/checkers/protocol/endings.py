@@ -32,6 +32,7 @@ from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import MS, NEVER_NS, NULL_POSITION, S
 
 _MESSAGES: Final = frozenset((TraceKind.SEND, TraceKind.RECEIVE))
+_NUMBERS_OF_END: Final = ("log_position", "leadership_term_id", "requested_term_id", "services")
 _TURN_NS: Final = S
 """A trace line has the time at which its process began the turn, which may be before the command that it took."""
 
@@ -77,21 +78,17 @@ def check_endings(run: RunFolder, manifest: Manifest, controls: Sequence[Control
     traces = [run.member(member_id).trace for member_id in range(manifest.members)]
     if not commands and not any(map(_names_an_end, traces)):
         return [NotApplicable(Promise.ENDS_AT_ONE_POSITION, "no admin command ended the cluster")]
+    missing = [member_id for member_id, trace in enumerate(traces) if not trace.exists()]
+    if missing:
+        return [trace_missing(Promise.ENDS_AT_ONE_POSITION, missing[-1])]
     lives: list[Life] = []
     latest: set[int] = set()
-    missing = -1
-    for member_id in range(manifest.members):
-        folder = run.member(member_id)
-        if not folder.trace.exists():
-            missing = member_id
-            continue
-        of_member = _lives(member_id, folder.read_trace())
-        if of_member and of_member[-1].has_ended:
-            latest.add(id(of_member[-1]))
-        lives.extend(life for life in of_member if life.has_ended)
-    if missing >= 0:
-        return [trace_missing(Promise.ENDS_AT_ONE_POSITION, missing)]
     try:
+        for member_id in range(manifest.members):
+            of_member = _lives(member_id, run.member(member_id).read_trace())
+            if of_member and of_member[-1].has_ended:
+                latest.add(id(of_member[-1]))
+            lives.extend(life for life in of_member if life.has_ended)
         groups = _by_term(lives)
         _require_one_position(groups)
         faults = list(run.read_faults())
@@ -108,8 +105,12 @@ def check_endings(run: RunFolder, manifest: Manifest, controls: Sequence[Control
             elif not any(fault.inject_begin_ns <= (life.next_ns or NEVER_NS) for fault in wipes):
                 _require_began_there(life, manifest.system)
         _require_ordered(commands, groups)
+        if manifest.system == OWN_SYSTEM:
+            _require_announced(groups, manifest.members)
     except Broken as broken:
         return [broken.finding(Promise.ENDS_AT_ONE_POSITION)]
+    if not groups:
+        return [NotApplicable(Promise.ENDS_AT_ONE_POSITION, "no admin command ended the cluster")]
     shown = "; ".join(
         f"members {', '.join(str(life.member_id) for life in group)} at {group[0].position}" for group in groups
     )
@@ -127,7 +128,7 @@ def _names_an_end(trace: Path) -> bool:
 
 
 def _lives(member_id: int, events: Iterable[TraceEvent]) -> list[Life]:
-    """The starts of a member, in order."""
+    """The starts of a member, in order. Raises `Broken` (unknown) for an end without its numbers or its start."""
     lives: list[Life] = []
     for event in events:
         fields = event.fields
@@ -137,7 +138,8 @@ def _lives(member_id: int, events: Iterable[TraceEvent]) -> list[Life]:
                 lives[-1].next_ns = event.ns
             lives.append(Life(member_id, module=component))
         elif not lives:
-            continue
+            if event.event == TraceKind.CLUSTER_END:
+                raise _unreadable_end(member_id, event, "the start of its process")
         elif event.event == TraceKind.ELECTION_STATE and len(lives) > 1 and lives[-2].next_append is None:
             lives[-2].next_append = _number(event, "append_position")
         elif event.event == TraceKind.SERVICE_TERMINATE:
@@ -152,11 +154,21 @@ def _lives(member_id: int, events: Iterable[TraceEvent]) -> list[Life]:
 
 
 def _end(life: Life, event: TraceEvent) -> None:
+    for name in _NUMBERS_OF_END:
+        if type(event.fields.get(name)) is not int:
+            raise _unreadable_end(life.member_id, event, name)
     life.ended_ns = event.ns
     life.position = _number(event, "log_position")
+    if not life.has_ended:
+        raise _unreadable_end(life.member_id, event, "a position")
     life.term_id = _number(event, "leadership_term_id")
     life.requested_term_id = _number(event, "requested_term_id")
     life.services = _number(event, "services")
+
+
+def _unreadable_end(member_id: int, event: TraceEvent, lacks: str) -> Broken:
+    detail = f"member-{member_id}/trace.jsonl:{event.line} is {event.event!r} without {lacks}"
+    return Broken(Verdict.UNKNOWN, detail, members=(member_id,))
 
 
 def _number(event: TraceEvent, name: str) -> int:
@@ -197,6 +209,15 @@ def _require_acks(groups: Iterable[Sequence[Life]], manifest: Manifest, faults: 
         }
         for member_id, what in problems(ended, manifest.members, timeout_ns, troubled):
             raise next(life for life in group if life.member_id == member_id).broken(what)
+
+
+def _require_announced(groups: Iterable[Sequence[Life]], members: int) -> None:
+    """Check that the leader is known, if all members ended. Without its announcement no acknowledgement is judged."""
+    for group in groups:
+        announcers = (life for life in group if life.acks.term == life.requested_term_id >= 0)
+        if len({life.member_id for life in group}) == members > 1 and not any(announcers):
+            detail = f"no trace has the announcement of the end in term {group[0].requested_term_id}"
+            raise Broken(Verdict.UNKNOWN, detail, position=group[0].position)
 
 
 def _kills(fault: FaultRecord, life: Life) -> bool:

@@ -11,6 +11,7 @@ from typing import Final
 from upheaval.checkers.checker import Checker, Source
 from upheaval.checkers.evidence.events import SessionFacts
 from upheaval.checkers.evidence.run_evidence import Evidence
+from upheaval.checkers.evidence.trace_facts import TraceFacts
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, NotApplicable, Result, Verdict, trace_missing
 from upheaval.records import (
@@ -29,6 +30,7 @@ SECURITY_FILE: Final = "security.json"
 PRINCIPALS: Final = "principals"
 AUTHORITIES: Final = "authorities"
 
+_PROMISES: Final = (Promise.ONLY_CREDENTIALS, Promise.ONLY_AUTHORITY)
 _SHOWN: Final = {
     WrongCredentials.SECRET: "a wrong secret of a known user",
     WrongCredentials.NAME: "an unknown name",
@@ -39,15 +41,20 @@ _WITH_SOCKETS: Final = ("all", "archive")
 """Names of the member's process that holds its connections."""
 
 
-def check_identities(run: RunFolder, manifest: Manifest, sessions: Mapping[int, SessionFacts] | None) -> list[Result]:
+def check_identities(
+    run: RunFolder, manifest: Manifest, sessions: Mapping[int, SessionFacts] | None, traces: Iterable[TraceFacts]
+) -> list[Result]:
     """Judge both promises. `sessions` is None if there is no whole log."""
     path = run.path / SECURITY_FILE
     policy = jsonfields.read_file(_Policy, path) if path.exists() else _Policy()
+    if policy == _Policy() and SECURITY_FILE in manifest.written:
+        detail = f"{SECURITY_FILE} has neither principals nor authorities, and was written for one of them"
+        return [Finding(promise, Verdict.UNKNOWN, detail) for promise in _PROMISES]
     return [
         NotApplicable(Promise.ONLY_CREDENTIALS, "the cluster asks for no credentials")
         if policy.principals is None
         else _judge_sessions(policy.principals, sessions, _wrong(run)),
-        NotApplicable(Promise.ONLY_AUTHORITY, "the cluster has no certificates")
+        _without_authorities(traces)
         if policy.authorities is None
         else _judge_connections(run, manifest, policy.authorities),
     ]
@@ -79,9 +86,10 @@ def _judge_sessions(
         for position, principal in zip(facts.opened, facts.principals, strict=True):
             opened += 1
             if principal not in known:
-                who = principal[:100].decode("utf-8", "replace") or "nobody"
+                name = principal[:100].decode("utf-8", "replace")
+                whose = f"for {name!r}, who" if name else "without a name, which"
                 opened_at = f"session {session_id} opened at position {position}"
-                detail = f"{opened_at} for {who!r}, who is not in the credentials file"
+                detail = f"{opened_at} {whose} is not in the credentials file"
                 return Finding(Promise.ONLY_CREDENTIALS, Verdict.INVALID, detail, position=position)
     if not opened:
         return Finding(Promise.ONLY_CREDENTIALS, Verdict.UNKNOWN, "no session was opened at all")
@@ -93,6 +101,16 @@ def _judge_sessions(
         return Finding(Promise.ONLY_CREDENTIALS, Verdict.UNKNOWN, detail)
     tried = f"refused {len(refused)} times to those with wrong ones" if attempts else "no client tried with wrong ones"
     return Finding(Promise.ONLY_CREDENTIALS, Verdict.VALID, f"{sure}; {tried}")
+
+
+def _without_authorities(traces: Iterable[TraceFacts]) -> Result:
+    """A cluster without authorities has no connections over TLS."""
+    for facts in traces:
+        if facts.tls_peer is not None:
+            where = f"{facts.name}:{facts.tls_peer.line}"
+            detail = f"{where} is a connection over TLS, and {SECURITY_FILE} has no authorities"
+            return Finding(Promise.ONLY_AUTHORITY, Verdict.UNKNOWN, detail, members=(facts.member_id,))
+    return NotApplicable(Promise.ONLY_AUTHORITY, "the cluster has no certificates")
 
 
 def _wrong(run: RunFolder) -> list[tuple[WrongCredentials, ConnectAnswer]]:
@@ -154,12 +172,12 @@ def _check(evidence: Evidence) -> Iterable[Result]:
     sessions = None
     if (evidence.run.path / SECURITY_FILE).exists() and evidence.whole_log is not None:
         sessions = evidence.whole_log.events.sessions
-    return check_identities(evidence.run, evidence.manifest, sessions)
+    return check_identities(evidence.run, evidence.manifest, sessions, evidence.traces)
 
 
 IDENTITIES: Final = Checker(
     "identities",
-    (Promise.ONLY_CREDENTIALS, Promise.ONLY_AUTHORITY),
+    _PROMISES,
     frozenset((Source.SECURITY, Source.ATTEMPTS, Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER)),
     _check,
 )

@@ -4,13 +4,13 @@ The rules are in `ballots` and `commits`; a simulation applies them while it run
 messages that forwarders saw are judged by the rules of `seen_protocol`. Knows no cluster.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from upheaval.checkers.checker import Checker, Source
-from upheaval.checkers.evidence.losses import losses_of
+from upheaval.checkers.evidence.losses import Losses, losses_of
 from upheaval.checkers.evidence.node_states import candidate_term
 from upheaval.checkers.evidence.protocol_events import BrokenIfWhole, MemberEvent, Place, Rules
 from upheaval.checkers.evidence.troubles import timeouts_of
@@ -48,7 +48,8 @@ def check_protocol(run: RunFolder, manifest: Manifest) -> list[Result]:
     """Judge both promises."""
     if manifest.system != OWN_SYSTEM:
         return _check_foreign(run, manifest)
-    forgetful = losses_of(run, manifest).members
+    losses = losses_of(run, manifest)
+    forgetful = losses.members
     folders = [run.member(member_id) for member_id in range(manifest.members)]
     ballots = BallotRules(manifest.members, forgetful)
     silence_ns = timeouts_of(manifest).leader_heartbeat_ns
@@ -73,7 +74,7 @@ def check_protocol(run: RunFolder, manifest: Manifest) -> list[Result]:
         if not is_sealed and any(any(rule.at_end()) for rule in (ballots, commits)):
             _add_later_sends(folders, ballots, commits)
         hearing.conclude(is_sealed=is_sealed)
-    for forgotten in _compare_node_states(ballots, folders, forgetful):
+    for forgotten in _compare_node_states(ballots, folders, losses):
         hearing.note(forgotten)
     return [_finding(rule, hearing.worst.get(rule.promise), unheard, run) for rule in rules]
 
@@ -104,7 +105,8 @@ def _check_foreign(run: RunFolder, manifest: Manifest) -> list[Result]:
 
 def _check_seen(run: RunFolder, manifest: Manifest) -> list[Finding]:
     """Judge by the messages that forwarders saw. If they may have missed some, a kept promise is unknown."""
-    forgetful = losses_of(run, manifest).members
+    losses = losses_of(run, manifest)
+    forgetful = losses.members
     members = range(manifest.members)
     ballots = SeenBallots(manifest.members, forgetful)
     rules: Mapping[Rules, str] = {
@@ -122,7 +124,7 @@ def _check_seen(run: RunFolder, manifest: Manifest) -> list[Finding]:
         for event in folder.read_trace() if folder.trace.exists() else ():
             if event.event == TraceKind.ELECTION_STATE:
                 hearing.on_event(member_event(folder.member_id, event))
-    for forgotten in _compare_node_states(ballots, folders, forgetful):
+    for forgotten in _compare_node_states(ballots, folders, losses):
         hearing.note(forgotten)
     findings = []
     for rule, not_seen in rules.items():
@@ -149,14 +151,14 @@ def _why_not_whole(run: RunFolder, members: int) -> str:
         if watch.unwritten:
             return f"{name} lacks {watch.unwritten} lines that could not be written"
         if len(watch.links) < members * (members - 1):
-            return f"{name} tells of {len(watch.links)} links between {members} members"
+            return f"{name} has {len(watch.links)} links between {members} members"
         for link in watch.links:
             if not link.is_whole:
                 return f"{name} has not all that passed from member {link.source} to member {link.target}"
     for member_id in range(members):
         for start in _starts(run.member(member_id)):
             if not any(watch.begin_ns <= start.ns <= (watch.end_ns or 0) for watch in watches):
-                return f"{name} does not tell of the process that member-{member_id}/trace.jsonl:{start.line} begins"
+                return f"{name} does not cover the process that member-{member_id}/trace.jsonl:{start.line} begins"
     return "" if silent is None else f"{name} has no message of member {silent}"
 
 
@@ -188,7 +190,7 @@ class _Hearing:
     def on_event(self, event: MemberEvent) -> None:
         """Feed the next event of a member."""
         if LOST_EVENTS in event.fields:
-            self.lost.setdefault(event.member_id, f"{event.place} tells of lost events")
+            self.lost.setdefault(event.member_id, f"{event.place} says that events were lost")
         lost = self.lost.get(event.member_id, "")
         for rule in self._unbroken():
             try:
@@ -223,13 +225,15 @@ def _excused(finding: Finding, why: str) -> Finding:
 
 
 def _compare_node_states(
-    ballots: BallotRules | SeenBallots, folders: Sequence[MemberFolder], forgetful: Collection[int]
+    ballots: BallotRules | SeenBallots, folders: Sequence[MemberFolder], losses: Losses
 ) -> Iterator[Finding]:
-    """Check that each node state covers the last vote: a member that forgot it could vote again."""
+    """Check that each node state covers the last vote, if the member lost no files since. One that forgot it could vote
+    again.
+    """
     for folder in folders:
         shown = f"member-{folder.member_id}/{layout.NODE_STATE}"
         ballot = ballots.last_ballot(folder.member_id)
-        if folder.member_id not in forgetful and ballot is not None:
+        if ballot is not None and not losses.may_include(folder.member_id, ballot.ns):
             try:
                 require_stored(folder.member_id, ballot, _stored_term(folder, shown), shown)
             except Broken as broken:

@@ -77,7 +77,7 @@ class SeenBallots:
         match event.kind, event.fields.get("message"):
             case TraceKind.SEND, "RequestVote":
                 term = event.integer("candidate_term_id")
-                self._cast(voter, event, Ballot(term, event.member_id, 0, event.place), None)
+                self._cast(voter, event, Ballot(term, event.member_id, 0, event.place, event.ns), None)
             case TraceKind.SEND, "Vote" if event.fields.get("vote") is True:
                 self._on_vote(voter, event)
             case TraceKind.SEND, "NewLeadershipTerm":
@@ -114,7 +114,7 @@ class SeenBallots:
         if theirs.is_behind(own):
             detail = f"{name} with a log of {own} voted for member {candidate} with one of {theirs}"
             raise event.invalid(detail, candidate, position=own.position)
-        self._cast(voter, event, Ballot(term, candidate, 0, event.place), before)
+        self._cast(voter, event, Ballot(term, candidate, 0, event.place, event.ns), before)
 
     def _cast(self, voter: _Voter, event: MemberEvent, ballot: Ballot, before: Ballot | None) -> None:
         """Record a vote. `before` is a vote that was given before this one was requested."""

@@ -172,7 +172,7 @@ def _standby(folder: MemberFolder) -> Standby:
     """Make a `Standby`. It ran until the last line of its process or its next snapshot."""
     events = {event.line: event for event in folder.read_trace()} if folder.trace.exists() else {}
     last_ns = {event.fields.get("pid"): event.ns for event in events.values()}
-    taken = sorted((events[line].ns, position, line) for position, line in facts_of(folder).snapshots.items())
+    taken = sorted((event.ns, position, event.line) for position, event in facts_of(folder).snapshots.items())
     lived: dict[int, int] = {}
     for (ns, position, line), (next_ns, _, _) in pairwise([*taken, (NEVER_NS, -1, -1)]):
         lived[position] = min(last_ns[events[line].fields.get("pid")], next_ns) - ns
@@ -184,7 +184,9 @@ def _check(evidence: Evidence) -> Iterable[Result]:
     paths = [path for path in companion_folders(run.path) if path.name.startswith(STANDBY)]
     standbys = [_standby(MemberFolder(path, -1, path.name, at_rest=True)) for path in paths]
     members = [
-        _informed(evidence, holder) for holder in members_of(evidence) if run.member(holder.member_id).trace.exists()
+        _informed(evidence, holder)
+        for holder in members_of(evidence)
+        if holder.lost_ns < 0 and run.member(holder.member_id).trace.exists()
     ]
     orders = ordered_snapshots(evidence.controls, AdminCommand.STANDBY_SNAPSHOT, "standby_position")
     log = evidence.whole_log

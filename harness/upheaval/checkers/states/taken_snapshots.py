@@ -5,7 +5,7 @@ a snapshot holds. This module needs no recording.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from upheaval.checkers.checker import Checker, Source
@@ -44,6 +44,8 @@ class Holder:
     lives: Sequence[ProcessLife] = ()
     failed_ns: int | None = None
     """The time of the first failed snapshot in its trace."""
+    lost_ns: int = -1
+    """Until when it may have lost files; -1 if it lost none."""
 
     def ran_through(self, order: OrderedSnapshot) -> bool:
         """Whether one process with its consensus module ran from before the command to after it."""
@@ -87,7 +89,8 @@ def require_by_all(order: OrderedSnapshot, members: Iterable[Holder]) -> None:
         raise Broken(Verdict.INVALID, detail, members=tuple(sorted(order.seen)), position=positions[0])
     (position,) = positions
     for member in members:
-        if member.has(position) or member.has_failed(order) or not member.ran_through(order):
+        may_lack_it = order.begin_ns <= member.lost_ns or member.has_failed(order)
+        if member.has(position) or may_lack_it or not member.ran_through(order):
             continue
         detail = (
             f"member {member.member_id} does not have {which}, which is at position {position} on members "
@@ -133,7 +136,7 @@ def judge_taken(orders: Sequence[OrderedSnapshot], holders: Sequence[Holder], se
         for order in orders:
             require_by_all(order, members)
         sets = 0
-        for holder in holders if services else ():
+        for holder in (holder for holder in holders if services and holder.lost_ns < 0):
             sets += require_whole(holder.name, holder.member_id, holder.records, services)
     except Broken as broken:
         return broken.finding(Promise.SNAPSHOTS_TAKEN)
@@ -151,12 +154,14 @@ def holder_of(folder: MemberFolder, facts: TraceFacts | None = None) -> Holder:
 
 
 def members_of(evidence: Evidence) -> list[Holder]:
-    """The members, except those that may have lost files."""
-    lossy = losses_of(evidence.run, evidence.manifest).members
+    """The members, with the times until which they may have lost files."""
+    lost = losses_of(evidence.run, evidence.manifest).until_ns
     return [
-        holder_of(evidence.run.member(facts.member_id), facts)
+        replace(
+            holder_of(evidence.run.member(facts.member_id), facts),
+            lost_ns=lost.get(facts.member_id, -1),
+        )
         for facts in evidence.traces
-        if facts.member_id not in lossy
     ]
 
 
