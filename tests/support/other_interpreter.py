@@ -1,4 +1,4 @@
-"""Another interpreter for work that forks: a fork of a process with threads may block for ever, and tests leave some."""
+"""Another interpreter for work that forks. A fork of a process with threads may block, and tests leave threads."""
 
 import sys
 from collections.abc import Iterator
