@@ -71,7 +71,9 @@ def repository(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_test_that_does_not_judge_its_run_is_red_where_that_is_invalid_or_not_judged(repository: Path, python: Path) -> None:
+def test_a_test_that_does_not_judge_its_run_is_red_where_that_is_invalid_or_not_judged(
+    repository: Path, python: Path
+) -> None:
     done = pytest_in(repository, python, "--runtime", "simulated")
     assert done.returncode == 1
     for word in (
