@@ -65,7 +65,7 @@ def ingested(runs: Sequence[Path], lake: str, folder: Path) -> dict[str, Any]:
         before = used = own_seconds()
         begin = time.monotonic()
         killed: list[psutil.Process] = []
-        with subprocess.Popen([*words, "--json", "--master", master], stdout=subprocess.PIPE, text=True) as process:
+        with subprocess.Popen([*words, "--master", master], stdout=subprocess.DEVNULL) as process:
             while process.poll() is None:
                 used = used | own_seconds()
                 if not killed and (at_work := executors(work)):

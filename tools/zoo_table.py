@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from upheaval.campaign.searches import UNIFORM
+from upheaval.campaign.zoo import BUDGET_S
 from upheaval.errors import HarnessError, UsageError
 from upheaval.records import jsonfields
 from upheaval_chaos.planted.bug import PlantedBug
@@ -59,7 +60,8 @@ def _line(bug: PlantedBug, row: dict[str, Any] | None) -> str:
     if row is None:
         cells += [_named(bug.caught_by), "not measured", ""]
     elif row["seeds"] is None:
-        cells += ["**escaped**", f"> {row['spent_seeds']}{_search_of(row)}", f"> {row['spent_seconds']}"]
+        fate = "**escaped**" if row["spent_seconds"] >= BUDGET_S else "nothing yet"
+        cells += [fate, f"> {row['spent_seeds']}{_search_of(row)}", f"> {row['spent_seconds']}"]
     else:
         cells += [_named(row["promises"]), f"{row['seeds']}{_search_of(row)}", str(row["processor_seconds"])]
     cells += _shrunk_cells(None if row is None else row.get("shrunk"))

@@ -52,7 +52,7 @@ class ProxyApi:
 
     async def close(self) -> None:
         """Disable every proxy: nothing listens, and every connection is dropped."""
-        for proxy in self.proxies.values():
+        for proxy in list(self.proxies.values()):
             await proxy.disable()
 
     # --- HTTP ---
@@ -99,8 +99,8 @@ class ProxyApi:
 
     async def _handle_proxy(self, method: str, proxy: AnyProxy, body: bytes) -> Reply:
         if method == "DELETE":
-            await proxy.disable()
             del self.proxies[proxy.name]
+            await proxy.disable()
             return HTTPStatus.NO_CONTENT, None
         if method in ("POST", "PATCH"):
             await self._update(proxy, _object(body))
@@ -149,9 +149,14 @@ class ProxyApi:
         if kind not in self._kinds:
             raise _Refused(HTTPStatus.BAD_REQUEST, f"unknown protocol {kind!r}: use {', '.join(self._kinds)}")
         proxy = self._kinds[kind](name, _address(listen), _address(upstream), self._random)
-        if fields.get("enabled", True):
-            await _enable(proxy)
+        # The name is taken before the wait, in which another request may ask for it.
         self.proxies[name] = proxy
+        if fields.get("enabled", True):
+            try:
+                await _enable(proxy)
+            except _Refused:
+                del self.proxies[name]
+                raise
         return proxy
 
     async def _update(self, proxy: AnyProxy, fields: Mapping[str, object]) -> None:
@@ -181,7 +186,7 @@ class ProxyApi:
 
     async def _reset(self) -> None:
         """All proxies carry again, without toxics."""
-        for proxy in self.proxies.values():
+        for proxy in list(self.proxies.values()):
             for name in list(proxy.toxics):
                 await proxy.remove_toxic(name)
             await _enable(proxy)
@@ -236,7 +241,7 @@ def _format_reply(status: HTTPStatus, answer: object) -> bytes:
 def _json(body: bytes) -> object:
     try:
         return json.loads(body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _Refused(HTTPStatus.BAD_REQUEST, f"bad request body: {error}") from None
 
 

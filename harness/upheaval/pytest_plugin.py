@@ -261,9 +261,9 @@ def upheaval_cluster(request: pytest.FixtureRequest, upheaval_seed: int | None) 
             del item.stash[_RUN]
             _remove(folder)
             raise
-        write_made_by_test(folder, MadeByTest(str(item.config.invocation_params.dir), command))
-        write_labels(folder, labels)
         try:
+            write_made_by_test(folder, MadeByTest(str(item.config.invocation_params.dir), command))
+            write_labels(folder, labels)
             made.up()
             yield made
             if is_judged and run.has_passed:
@@ -272,8 +272,9 @@ def upheaval_cluster(request: pytest.FixtureRequest, upheaval_seed: int | None) 
             made.down()
     if run.has_failed:
         _write_failure(item, run)
-    if not run.has_failed and not item.config.getoption("upheaval_keep_runs"):
-        _remove(folder)
+    elif not run.has_passed:
+        # Interrupted or skipped. The folder of a test that passed goes when all of its fixtures have ended well.
+        _remove_unless_kept(item, folder)
 
 
 def _labels(item: pytest.Item) -> dict[str, str]:
@@ -404,15 +405,31 @@ def _new_folder(item: pytest.Item) -> Path:
     worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
     stamp = f"{time.strftime('%Y%m%d-%H%M%S')}-{worker}-{os.getpid()}"
     number = 0
+    runs = item.config.invocation_params.dir / "runs"
     while True:
         number += 1
-        folder = item.config.invocation_params.dir / "runs" / f"{name}-{stamp}-{number}"
+        folder = runs / f"{name}-{stamp}-{number}"
         try:
             folder.mkdir(parents=True)
-        except (FileExistsError, FileNotFoundError):
+        except (FileExistsError, FileNotFoundError) as error:
+            if os.path.lexists(runs) and not runs.is_dir():
+                raise _not_a_folder(runs) from error
             # Taken, or another worker removed an empty `runs` just now.
             continue
+        except NotADirectoryError as error:
+            raise _not_a_folder(runs) from error
         return folder
+
+
+def _not_a_folder(runs: Path) -> Exception:
+    from upheaval.errors import UsageError
+
+    return UsageError(f"{runs} is no folder: run folders of tests go there")
+
+
+def _remove_unless_kept(item: pytest.Item, folder: Path) -> None:
+    if not item.config.getoption("upheaval_keep_runs"):
+        _remove(folder)
 
 
 def _remove(folder: Path) -> None:
@@ -458,6 +475,8 @@ def pytest_runtest_makereport(
             report.user_properties += properties
             run.error = None if call.excinfo is None else call.excinfo.value
         run.has_failed = True
+    if run is not None and report.when == "teardown" and run.has_passed and not run.has_failed:
+        _remove_unless_kept(item, run.folder)
     return report
 
 

@@ -53,8 +53,8 @@ def comparable(answer: Answer) -> tuple[int, str]:
     return answer.status, re.sub(r"(?m)^(\d{6}: .{48}   \|  ).*$", r"\1", text)
 
 
-class Told:
-    """What both tools said of a node of Aeron's while it ran."""
+class ToolOutputs:
+    """The output of both tools about a running node of Aeron's."""
 
     def __init__(self, node: AeronNode) -> None:
         self.folder = node.folder
@@ -64,22 +64,22 @@ class Told:
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
+def told(tmp_path_factory: pytest.TempPathFactory) -> ToolOutputs:
     with AeronNode(tmp_path_factory.mktemp("aeron-node")) as node:
-        return Told(node)
+        return ToolOutputs(node)
 
 
 @pytest.mark.parametrize("command", LIVE, ids=" ".join)
-def test_a_running_node_of_aerons_is_told_as_aeron_tells_it(told: Told, command: tuple[str, ...]) -> None:
+def test_a_running_node_of_aerons_is_told_as_aeron_tells_it(told: ToolOutputs, command: tuple[str, ...]) -> None:
     assert comparable(told.ours[command]) == comparable(told.theirs[command])
 
 
 @pytest.mark.parametrize("command", ON_FILES, ids=" ".join)
-def test_a_stopped_node_of_aerons_is_told_as_aeron_tells_it(told: Told, command: tuple[str, ...]) -> None:
+def test_a_stopped_node_of_aerons_is_told_as_aeron_tells_it(told: ToolOutputs, command: tuple[str, ...]) -> None:
     assert comparable(ours(told.folder, *command)) == comparable(cluster_tool(told.folder, *command))
 
 
-def test_a_stopped_node_of_aerons_tells_more_than_aerons_tool_needs_a_driver_for(told: Told) -> None:
+def test_a_stopped_node_of_aerons_tells_more_than_aerons_tool_needs_a_driver_for(told: ToolOutputs) -> None:
     shown = ours(told.folder, "describe-latest-cm-snapshot")
     assert comparable(shown) == comparable(told.theirs[("describe-latest-cm-snapshot",)])
     plan = execute(parse([str(told.folder), "recovery-plan", "1"]))

@@ -185,7 +185,7 @@ def test_tests_use_real_parts_and_run_always() -> None:
 
 
 @dataclass(frozen=True)
-class Said:
+class FunctionChecks:
     """What matters of one function: whether it states something that may not hold, and the last names of its calls.
 
     An error that a real part in the tests' support raises, as a disk that is full does, states nothing.
@@ -197,11 +197,11 @@ class Said:
 
 
 @cache
-def said_in(file: SourceFile) -> tuple[Said, ...]:
-    return tuple(said_by(function) for function in functions(file))
+def checks_in(file: SourceFile) -> tuple[FunctionChecks, ...]:
+    return tuple(checks_of(function) for function in functions(file))
 
 
-def said_by(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Said:
+def checks_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> FunctionChecks:
     checks, calls = False, set()
     for node in ast.walk(function):
         if isinstance(node, ast.Assert) or (isinstance(node, ast.Raise) and "AssertionError" in ast.unparse(node)):
@@ -212,14 +212,14 @@ def said_by(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Said:
             checks |= (is_of_pytest and node.func.attr in ("raises", "fail")) or node.func.attr in PYTEST_CHECKS
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             calls.add(node.func.id)
-    return Said(function.name, checks, frozenset(calls))
+    return FunctionChecks(function.name, checks, frozenset(calls))
 
 
-def checking_names(everything: list[Said]) -> set[str]:
+def checking_names(everything: list[FunctionChecks]) -> set[str]:
     """The functions that check something, themselves or by another one of these that they call."""
     found: set[str] = set()
     while True:
-        more = {said.name for said in everything if said.checks or said.calls & found} - found
+        more = {function.name for function in everything if function.checks or function.calls & found} - found
         if not more:
             return found
         found |= more
@@ -232,10 +232,10 @@ def test_every_test_checks_something() -> None:
     empty = []
     for file in files:
         folders = ("tests/support/", file.path.rpartition("/")[0] + "/")
-        near = [said for helper in helper_files if helper.path.startswith(folders) for said in said_in(helper)]
-        checking = checking_names([*said_in(file), *near])
+        near = [one for helper in helper_files if helper.path.startswith(folders) for one in checks_in(helper)]
+        checking = checking_names([*checks_in(file), *near])
         empty += [
-            f"{file.path}:{f.name}" for f in said_in(file) if f.name.startswith("test") and f.name not in checking
+            f"{file.path}:{f.name}" for f in checks_in(file) if f.name.startswith("test") and f.name not in checking
         ]
     assert empty == []
 

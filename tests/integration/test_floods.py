@@ -178,7 +178,7 @@ def test_one_peer_cannot_take_all_connections_and_half_frames_hold_nobody_up(clu
             each.close()
 
 
-def test_whoever_speaks_no_tls_is_counted_and_one_line_told(guarded: ProcessCluster) -> None:
+def test_peers_without_tls_are_counted_and_logged_in_one_line(guarded: ProcessCluster) -> None:
     before = counter(guarded, TLS_REFUSED)
     for number in range(CONNECTIONS):
         speak(port(guarded, (0, 1, 4)[number % 3]), b"GET / HTTP/1.1\r\n\r\n")

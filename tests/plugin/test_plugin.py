@@ -34,6 +34,17 @@ def test_{name}(cluster, workload):
     assert sorted((s.append_position, s.role) for s in cluster.status()) == []
 """
 
+CHECKED_LATE = """
+import pytest
+
+@pytest.fixture(params=["fails", "passes"])
+def checked(request, cluster):
+    yield cluster
+    assert request.param == "passes"
+
+def test_it(checked): pass
+"""
+
 UNTOUCHED = """
 import sys
 
@@ -135,3 +146,26 @@ def test_errors_of_the_harness_in_a_test_show_the_test_and_one_line(tmp_path: Pa
     assert "upheaval.errors.UsageError: unknown member 7: this cluster has members 0 to 2" in done.stdout
     assert "chaos.py" not in done.stdout
     assert "chaos.py" in pytest_in(tmp_path, python, "--runtime", "simulated", "--full-trace").stdout
+
+
+def test_a_fixture_that_fails_after_its_test_leaves_the_run(tmp_path: Path, python: Path) -> None:
+    (tmp_path / "test_it.py").write_text(CHECKED_LATE)
+    done = pytest_in(tmp_path, python, "--runtime", "simulated")
+    assert done.returncode == 1, done.stdout
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert f"test_it.py::test_it[fails] left runs/{folder.name}: " in done.stdout
+    assert (folder / "manifest.json").exists()
+
+
+@pytest.mark.parametrize("is_link", [True, False])
+def test_runs_that_can_be_no_folder_are_one_line(tmp_path: Path, python: Path, is_link: bool) -> None:
+    runs = tmp_path / "runs"
+    if is_link:
+        runs.symlink_to(tmp_path / "not mounted")
+    else:
+        runs.write_text("")
+    (tmp_path / "test_it.py").write_text("def test_it(cluster): pass\n")
+    done = pytest_in(tmp_path, python, "--runtime", "simulated")
+    assert done.returncode == 1, done.stdout
+    assert f"{runs} is no folder: run folders of tests go there" in done.stdout
+    assert "Traceback" not in done.stdout

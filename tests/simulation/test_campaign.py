@@ -23,6 +23,7 @@ from upheaval.campaign.seed import (
     try_seed,
 )
 from upheaval.campaign.seeds import parse_seeds
+from upheaval.campaign.shrink_text import MORE, SCENARIO_FILE
 from upheaval.campaign.swarm import KINDS, LOSING_POWER, OF_SEVERAL, WRONG_BYTES, draw_swarm
 from upheaval.campaign.swarm_tape import tape_of
 from upheaval.campaign.tries import TRIES_FILE
@@ -31,7 +32,6 @@ from upheaval.checkers.signature import Rule
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.campaign import GOALS_SHOWN, as_text
 from upheaval.cli.main import main
-from upheaval.cli.shrink import MORE, SCENARIO_FILE
 from upheaval.errors import UsageError
 from upheaval.execution.invariants import Invariants
 from upheaval.records import Function, Operation, Outcome, RunFolder

@@ -10,7 +10,13 @@ from upheaval_chaos.planted.catalogue import CATALOGUE
 
 pytestmark = pytest.mark.pure
 
-QUICK = ("commit-position-goes-back", "vote-not-persisted", "uncommitted-entries-applied")
+QUICK = (
+    "commit-position-goes-back",
+    "vote-not-persisted",
+    "vote-not-synced",
+    "unrecorded-log-reported",
+    "uncommitted-entries-applied",
+)
 """Most seeds show them within a few simulated seconds."""
 
 

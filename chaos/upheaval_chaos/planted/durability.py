@@ -24,7 +24,7 @@ def vote_not_persisted(module: ConsensusModule) -> None:
     state._store = keep  # type: ignore[method-assign]
 
 
-@AREA.bug(INVARIANTS, "votes-kept", is_rare=True)
+@AREA.bug(INVARIANTS, "votes-kept")
 def vote_not_synced(module: ConsensusModule) -> None:
     """A member writes the term of its vote, and votes before the disk has it."""
     module.node_state._sync_level = 0

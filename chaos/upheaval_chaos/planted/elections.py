@@ -74,7 +74,7 @@ def second_vote_in_a_term(module: ConsensusModule) -> None:
     change_elections(module, generous)
 
 
-@AREA.bug(INVARIANTS, "votes-kept", "one-leader-a-term", is_rare=True)
+@AREA.bug(INVARIANTS, "votes-kept", "one-leader-a-term")
 def refused_vote_counts(module: ConsensusModule) -> None:
     """A candidate counts each answer of a member as a granted vote."""
 

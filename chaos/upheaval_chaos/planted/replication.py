@@ -49,7 +49,7 @@ def commit_position_goes_back(module: ConsensusModule) -> None:
     change_elections(module, forgetful)
 
 
-@AREA.bug(INVARIANTS, "commits-kept", "acknowledged-not-lost", is_rare=True)
+@AREA.bug(INVARIANTS, "commits-kept", "acknowledged-not-lost")
 def unrecorded_log_reported(module: ConsensusModule) -> None:
     """A follower reports the position that it has received, and not the one that it has recorded."""
     publisher, log = module._publisher, module._log

@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
 
 from upheaval.campaign.schedules import draw_schedule, kind_of
 from upheaval.campaign.seed import Fate, FaultCounts, fields_of, finding_line
+from upheaval.campaign.unstarted import UnstartedInARow
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Report, Verdict, worst
 from upheaval.errors import EnvironmentFault
@@ -24,9 +24,6 @@ from upheaval.scenario import OwnCode, Scenario
 from upheaval.system import system_named
 from upheaval.workload import Load
 from upheaval_node import __version__
-
-UNSTARTED_MAX: Final = 3
-"""After this many clusters in a row that could not be made or started, the campaign gives up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,18 +141,16 @@ def run_live(campaign: LiveCampaign, seeds: Iterable[int]) -> Iterator[LiveOutco
 
     Raises `EnvironmentFault` when several clusters in a row do not start; a single one is an outcome.
     """
-    unstarted = 0
+    unstarted = UnstartedInARow()
     for seed in seeds:
         begin = time.monotonic()
         try:
             outcome = _run(campaign, seed)
         except EnvironmentFault as error:
-            unstarted += 1
-            if unstarted == UNSTARTED_MAX:
-                raise
+            unstarted.add(error)
             outcome = _unstarted(campaign, seed, error, time.monotonic() - begin)
         else:
-            unstarted = 0
+            unstarted.end()
         yield outcome
 
 

@@ -15,7 +15,7 @@ from upheaval.campaign.seed import SeedOrigin, SeedOutcome, try_origin
 from upheaval.campaign.shrink import Budget, Shrinking
 from upheaval.campaign.swarm_tape import read_swarm, tape_of
 from upheaval.campaign.tape import Fields, Span
-from upheaval.campaign.tries import Try, TryLog, search_fields
+from upheaval.campaign.tries import Try, TryLog, code_fields, search_fields
 from upheaval.records import owned_folder
 
 SECONDS_AFTER: Final = 2
@@ -52,7 +52,7 @@ def shrink_seed(
 ) -> Smallest:
     """The simplest plan with the first fingerprint of `failed`, which is the outcome of the origin."""
     wanted, tape = failed.fingerprints[0], tape_of(origin.swarm())
-    log = TryLog(tries, search_fields(origin.seed, origin.planted, wanted, tape))
+    log = TryLog(tries, search_fields(origin.seed, origin.planted, wanted, tape, code_fields(origin.own)))
     with owned_folder("campaign") as scratch, some_at_a_time(partial(try_tape, origin, scratch=scratch), jobs) as run:
         searched = Shrinking(
             tape, wanted, failed, lambda fields: read_swarm(fields, origin.seed)[1], run, log, budget, jobs, say=say

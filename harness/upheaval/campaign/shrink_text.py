@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.campaign.fingerprint import Fingerprint
-from upheaval.campaign.live import UNSTARTED_MAX
 from upheaval.campaign.pool import some_at_a_time
 from upheaval.campaign.shrink import Budget, Shrinking
 from upheaval.campaign.tape import Fields
 from upheaval.campaign.text_tape import read_text_tape, tape_of_text, text_of_tape, without_faults
 from upheaval.campaign.text_tries import TextOrigin, run_live_text, try_text, try_text_tape
 from upheaval.campaign.tries import Try, TryLog, search_fields
+from upheaval.campaign.unstarted import UnstartedInARow
 from upheaval.errors import EnvironmentFault, UsageError
-from upheaval.records import owned_folder
+from upheaval.records import owned_folder, write_atomically
 from upheaval.scenario import OwnCode
 
 FRESH_SEEDS: Final = 20
@@ -25,6 +25,8 @@ FRESH_RUNS: Final = 10
 """The number of live runs after the search that show how often the text fails alike: the runs of the search itself
 chose it for failing.
 """
+SCENARIO_FILE: Final = "smallest.scenario"
+MORE: Final = "# The budget ended the search: this fails alike, and may not be the simplest that does."
 RUN_FOLDER: Final = "run"
 """The folder of a live run of the smallest text that fails alike."""
 SEEDS_A_TEXT: Final = 4
@@ -42,11 +44,16 @@ class SmallestText:
     """Whether the budget ended the search."""
     others: dict[Fingerprint, Fields]
     """Other failures, with the tape of each."""
-    fresh: int
+    fresh: int = 0
     """How many of the fresh runs fail the same way: with other seeds, or of live members."""
 
-    fresh_runs: int
+    fresh_runs: int = 0
     """The number of fresh runs."""
+
+    @property
+    def marked(self) -> str:
+        """The text for a file: a comment says where more runs may leave less of it."""
+        return f"{MORE}\n{self.text}" if self.is_over else self.text
 
 
 def shrink_text(
@@ -62,21 +69,28 @@ def shrink_text(
     replaces: bool = False,
 ) -> SmallestText:
     """Shrink a text that shows that fingerprint with that seed. A live run that does stays beside the tries, which may
-    replace those of another text.
+    replace those of another text, and so does the text itself.
     """
     tape = read_text_tape(tape_of_text(text))
-    log = TryLog(tries, search_fields(origin.seed, origin.planted, wanted, tape) | origin.place, replaces=replaces)
+    log = TryLog(
+        tries, search_fields(origin.seed, origin.planted, wanted, tape, origin.code) | origin.place, replaces=replaces
+    )
     with (
         owned_folder("campaign") as scratch,
         some_at_a_time(partial(try_text_tape, origin, wanted, scratch=scratch), jobs) as run,
     ):
         searched = Shrinking(tape, wanted, shown, read_text_tape, run, log, budget, jobs, without_faults, say)
         smallest = text_of_tape(searched.shrink())
+    left = SmallestText(smallest, origin, searched.shown, log.runs, searched.is_over, log.others(wanted))
+    # Before the fresh runs, which may end with an error.
+    write_atomically(tries.with_name(SCENARIO_FILE), left.marked)
     if origin.is_live:
-        fresh = _live_failures(origin, smallest, wanted, tries.with_name(RUN_FOLDER))
+        fresh, fresh_runs = live_failures(
+            origin.name, partial(run_live_text, origin, smallest), wanted, tries.with_name(RUN_FOLDER)
+        )
     else:
-        fresh = _failures_of_seeds(origin, smallest, wanted, jobs), FRESH_SEEDS
-    return SmallestText(smallest, origin, searched.shown, log.runs, searched.is_over, log.others(wanted), *fresh)
+        fresh, fresh_runs = _failures_of_seeds(origin, smallest, wanted, jobs), FRESH_SEEDS
+    return replace(left, fresh=fresh, fresh_runs=fresh_runs)
 
 
 def _failures_of_seeds(origin: TextOrigin, text: str, wanted: Fingerprint, jobs: int) -> int:
@@ -92,19 +106,22 @@ def _try_seed(origin: TextOrigin, text: str, scratch: Path, seed: int) -> Try:
     return try_text(replace(origin, seed=seed), text, scratch)
 
 
-def _live_failures(origin: TextOrigin, text: str, wanted: Fingerprint, run_folder: Path) -> tuple[int, int]:
-    """How many runs fail alike, and of how many whose clusters started. Leaves the folder of the first that does."""
+def live_failures(name: str, run: Callable[[Path], Try], wanted: Fingerprint, run_folder: Path) -> tuple[int, int]:
+    """How many of the fresh runs fail alike, and of how many whose clusters started. Leaves the folder of the first
+    that does. Raises `EnvironmentFault` when several clusters in a row do not start.
+    """
     shutil.rmtree(run_folder, ignore_errors=True)
     alike = runs = 0
+    unstarted = UnstartedInARow()
     with owned_folder("campaign") as scratch:
         for number in range(FRESH_RUNS):
-            folder = scratch / f"{origin.name}-{number}"
+            folder = scratch / f"{name}-{number}"
             try:
-                is_alike = wanted in run_live_text(origin, text, folder).fingerprints
-            except EnvironmentFault:
-                if number - runs + 1 == UNSTARTED_MAX:
-                    raise
+                is_alike = wanted in run(folder).fingerprints
+            except EnvironmentFault as error:
+                unstarted.add(error)
                 continue
+            unstarted.end()
             runs, alike = runs + 1, alike + is_alike
             if is_alike and not run_folder.exists():
                 shutil.copytree(folder, run_folder, symlinks=True)

@@ -13,18 +13,18 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.campaign.fingerprint import Fingerprint
-from upheaval.campaign.live import UNSTARTED_MAX
 from upheaval.campaign.sequential import fails_often
 from upheaval.campaign.tape import Fields
 from upheaval.campaign.text_tape import read_text_tape, text_of_tape
-from upheaval.campaign.tries import Try
+from upheaval.campaign.tries import Try, code_fields
+from upheaval.campaign.unstarted import UnstartedInARow
 from upheaval.checkers.verdict import Report, Verdict
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.execution.live import LiveStage
 from upheaval.execution.run import run_scenario
 from upheaval.execution.simulated import SimulatedStage
 from upheaval.load.own import load_maker
-from upheaval.records import Json, Outcome, RunFolder
+from upheaval.records import OWN_SYSTEM, Json, Outcome, RunFolder
 from upheaval.runtime_names import SIMULATED
 from upheaval.runtimes.simulated.world import START_NS, FreshTiming
 from upheaval.scenario import OwnCode, parse_scenario
@@ -59,6 +59,11 @@ class TextOrigin:
     def place(self) -> dict[str, Json]:
         """What tells a live search from others, beside its seed."""
         return {"runtime": self.runtime, "system": self.system, "launcher": self.launcher} if self.is_live else {}
+
+    @property
+    def code(self) -> dict[str, Json]:
+        """What tells a search from one of other code of the user's."""
+        return code_fields(self.own, self.source, self.system or OWN_SYSTEM)
 
     def scenario(self, text: str) -> Scenario:
         """Raises `UsageError` for a text with an error, and for one that does not run there."""
@@ -117,17 +122,16 @@ def until_decided(run: Callable[[], Try], wanted: Fingerprint) -> Try:
     """Run until a sequential test has decided. Raises `EnvironmentFault` when several clusters in a row do not
     start.
     """
-    last_alike, others, unstarted = Try(()), dict[Fingerprint, None](), 0
+    last_alike, others, unstarted = Try(()), dict[Fingerprint, None](), UnstartedInARow()
     alike = runs = 0
     while (is_often := fails_often(alike, runs)) is None:
         try:
             tried = run()
-        except EnvironmentFault:
-            unstarted += 1
-            if unstarted == UNSTARTED_MAX:
-                raise
+        except EnvironmentFault as error:
+            unstarted.add(error)
             continue
-        runs, unstarted = runs + 1, 0
+        unstarted.end()
+        runs += 1
         others.update(dict.fromkeys(tried.fingerprints))
         if wanted in tried.fingerprints:
             alike, last_alike = alike + 1, tried

@@ -5,12 +5,15 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from upheaval.campaign.fingerprint import Fingerprint
 from upheaval.campaign.tape import Fields, Span
 from upheaval.errors import UsageError
-from upheaval.records import FieldError, Json, jsonfields, write_atomically
+from upheaval.records import OWN_SYSTEM, FieldError, Json, jsonfields, write_atomically
+from upheaval.records.own_source import code_digest, source_digest
+from upheaval.scenario import OwnCode
 from upheaval_node import __version__
 
 TRIES_FILE: Final = "tries.jsonl"
@@ -43,9 +46,29 @@ class Try:
         return fields if self.runs == 1 else {**fields, "runs": self.runs, "alike": self.alike}
 
 
-def search_fields(seed: int, planted: str | None, wanted: Fingerprint, tape: Span) -> dict[str, Json]:
-    """The fields that identify a search: its first tape, and the failure that it looks for."""
+def code_fields(own: OwnCode | None, source: str = "", system: str = OWN_SYSTEM) -> dict[str, Json]:
+    """The fields that identify a user's code: names and digests of the service, its users and its model. None for
+    shipped services.
+
+    `source` is the class path of a service in Java.
+    """
+    if own is None:
+        return {}
+    names = {"service": own.service, "user": own.user, "model": own.model, "schema": own.schema}
+    digests: list[Json] = [source_digest(own.source, name) for name in (own.service, own.user, own.model)]
+    if own.schema:
+        digests.append(hashlib.sha256(Path(own.schema).read_bytes()).hexdigest())
+    if source:
+        digests.append(code_digest(source, own.service, system))
+    return {"code": {**names, "digests": digests}}
+
+
+def search_fields(
+    seed: int, planted: str | None, wanted: Fingerprint, tape: Span, code: Mapping[str, Json] = MappingProxyType({})
+) -> dict[str, Json]:
+    """The fields that identify a search: its first tape, the failure that it looks for, and the code that it runs."""
     return {
+        **code,
         "seed": seed,
         "planted": planted,
         "version": __version__,
@@ -67,7 +90,7 @@ class TryLog:
         lines = list(jsonfields.read_lines(file, torn_end_allowed=True)) if file.is_file() else []
         if lines and lines[0][1] != search:
             if not replaces:
-                raise UsageError(f"{file} is of another search: give another --out")
+                raise UsageError(f"{file} is of another search, or of code that has changed since: give another --out")
             lines = []
         for number, fields in lines[1:]:
             self._read(fields, number)

@@ -6,13 +6,14 @@ from typing import Final
 
 from upheaval.campaign.carry import Carried, Schedule, carried, schedule_of
 from upheaval.campaign.seed import SeedOrigin, seed_of_run
+from upheaval.campaign.shrink_text import SCENARIO_FILE
 from upheaval.campaign.tries import TEXT_TRIES_FILE
 from upheaval.checkers.verdict import Report
 from upheaval.cli.fault_commands import CarryOptions
 from upheaval.cli.new_folder import run_folder
 from upheaval.cli.output import note
 from upheaval.cli.run import perform
-from upheaval.cli.shrink import SCENARIO_FILE, SUFFIX
+from upheaval.cli.shrink import SUFFIX
 from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
 from upheaval.execution.run import StoredResult, read_origin
 from upheaval.records import OWN_SYSTEM, Json, jsonfields, write_atomically

@@ -13,6 +13,7 @@ from upheaval.campaign.campaign import SUMMARY_FILE
 from upheaval.campaign.findability import SEEDS_FILE
 from upheaval.campaign.live import LiveCampaign, LiveOutcome, LiveSummary, run_live
 from upheaval.campaign.shrink import Budget
+from upheaval.campaign.shrink_text import RUN_FOLDER
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.fault_commands import CampaignOptions
 from upheaval.cli.fault_rows import fault_rows
@@ -24,7 +25,7 @@ from upheaval.cli.shrink import SUFFIX, report, shrink_recorded
 from upheaval.cli.verdict_text import evidence_block, failed_seed
 from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
 from upheaval.load.own import load_maker, own_code
-from upheaval.records import write_atomically
+from upheaval.records import RunFolder, write_atomically
 from upheaval.records.labels import labels_of, write_labels
 from upheaval.runtimes import cluster_file
 from upheaval.system import CLUSTER_OF_THREE
@@ -61,28 +62,34 @@ def live_campaign(options: CampaignOptions, runtime: str, seeds: range) -> int:
             write_atomically(folder / SUMMARY_FILE, json.dumps(summary.to_fields(), indent=2) + "\n")
             print(json.dumps(summary.to_fields(), indent=2) if options.json else as_text(summary), flush=True)
         if failed is not None:
-            _shrink(Path(failed.folder))
+            shrink_failed(Path(failed.folder))
     return summary.verdict.exit_status
 
 
-def _shrink(run: Path) -> None:
+def shrink_failed(run: Path) -> None:
     """The campaign has found a broken promise, and ends with that status whether the run can be made simpler or not."""
     try:
         report(shrink_recorded(run, run.with_name(f"{run.name}{SUFFIX}"), Budget()))
-    except (EnvironmentFault, UnknownOutcome) as error:
+    except (EnvironmentFault, UnknownOutcome, UsageError) as error:
         note(f"{run} is as simple as it was: {error}")
 
 
 @contextmanager
 def labelled_seeds(folder: Path, named: Sequence[tuple[str, str]]) -> Iterator[None]:
     """Label the runs that a campaign leaves in its folder, however it ends."""
-    before = set(folder.glob(SEED_RUNS))
+    before = _runs_in(folder)
     try:
         yield
     finally:
         labels = labels_of(named, os.environ)
-        for run in sorted({*folder.glob(SEED_RUNS)} - before):
+        for run in sorted(_runs_in(folder) - before):
             write_labels(run, labels)
+
+
+def _runs_in(folder: Path) -> set[Path]:
+    """The runs of seeds, and those that searches for simpler ones left in their folders."""
+    folders = (run for pattern in (SEED_RUNS, f"{SEED_RUNS}/{RUN_FOLDER}") for run in folder.glob(pattern))
+    return {run for run in folders if RunFolder(run).manifest_file.is_file()}
 
 
 def _run(campaign: LiveCampaign, seeds: range, summary: LiveSummary, *, ends_at_failure: bool) -> LiveOutcome | None:

@@ -14,7 +14,7 @@ from upheaval.campaign.scenario_text import scenario_texts
 from upheaval.campaign.seed import SeedOrigin, keep_seed, seed_of_run, try_origin
 from upheaval.campaign.shrink import RUNS_MAX, Budget
 from upheaval.campaign.shrink_seed import Smallest, shrink_seed, try_of
-from upheaval.campaign.shrink_text import SmallestText, shrink_text, state_seed
+from upheaval.campaign.shrink_text import SCENARIO_FILE, SmallestText, shrink_text, state_seed
 from upheaval.campaign.tape import Fields
 from upheaval.campaign.text_tries import TextOrigin, broken_in, try_live_text, try_text
 from upheaval.campaign.tries import TEXT_TRIES_FILE, TRIES_FILE, Try
@@ -25,15 +25,13 @@ from upheaval.cli.output import note
 from upheaval.errors import UnknownOutcome, UsageError
 from upheaval.execution.known_bugs import rate_interval
 from upheaval.execution.run import read_origin
-from upheaval.records import Json, RunFolder, owned_folder, read_made_by_test, write_atomically
+from upheaval.records import Json, RunFolder, owned_folder, read_made_by_test
 from upheaval.runtime_names import SIMULATED
 from upheaval.runtimes import cluster_file
 from upheaval_chaos.exit_status import CommandStatus
 
 SUFFIX: Final = "-smallest"
 """Of the folder beside the run."""
-SCENARIO_FILE: Final = "smallest.scenario"
-MORE: Final = "# The budget ended the search: this fails alike, and may not be the simplest that does."
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +98,7 @@ def smallest_of(run: Path) -> Path:
 
 def shrink_beside(run: Path) -> None:
     """Shrink an invalid run of a scenario, and report on standard error, also that it fails alike too rarely."""
+    note(f"making it simpler; when this is ended, {shlex.join(['upheaval', 'shrink', str(run)])} goes on")
     try:
         report(shrink_recorded(run, smallest_of(run), Budget()))
     except UnknownOutcome as error:
@@ -152,7 +151,6 @@ def _shrink_text(
     origin: TextOrigin, text: str, wanted: Fingerprint, failed: Try, out: Path, budget: Budget, jobs: int
 ) -> Left:
     smallest = shrink_text(origin, text, wanted, failed, out / TEXT_TRIES_FILE, budget, jobs, note)
-    write_atomically(out / SCENARIO_FILE, marked(smallest))
     return Left(out, wanted, smallest.others, text=smallest)
 
 
@@ -190,14 +188,7 @@ def _state(smallest: Smallest, out: Path, budget: Budget, jobs: int) -> Smallest
         return None
     made, text, shown = stated
     # An earlier start that its budget ended may have come to another text.
-    left = shrink_text(made, text, wanted, shown, out / TEXT_TRIES_FILE, budget, jobs, note, replaces=True)
-    write_atomically(out / SCENARIO_FILE, marked(left))
-    return left
-
-
-def marked(text: SmallestText) -> str:
-    """The text for a file: a comment says where more runs may leave less of it."""
-    return f"{MORE}\n{text.text}" if text.is_over else text.text
+    return shrink_text(made, text, wanted, shown, out / TEXT_TRIES_FILE, budget, jobs, note, replaces=True)
 
 
 def fields_of(left: Left) -> dict[str, Json]:
@@ -210,7 +201,7 @@ def fields_of(left: Left) -> dict[str, Json]:
     if left.text is not None:
         text = left.text
         fields["scenario"] = {
-            "text": marked(text),
+            "text": text.marked,
             "command": left.command,
             "runs": text.runs,
             "is_over": text.is_over,
@@ -236,7 +227,7 @@ def as_text(left: Left) -> str:
         lines += [
             f"as a scenario, after {text.runs} runs: {text.shown.operations} operations acknowledged in "
             f"{text.shown.run_ms / 1000:g} {'seconds' if text.origin.is_live else 'virtual seconds'}; {_rate(text)}",
-            *(f"  {line}" for line in marked(text).splitlines()),
+            *(f"  {line}" for line in text.marked.splitlines()),
             f"again: {left.command}",
         ]
     elif left.plan is not None and not left.plan.is_over:

@@ -1,18 +1,20 @@
 """Invariants of a simulated cluster, checked after every cycle of every member while it runs.
 
 There is one leader per term. Votes, terms and commit positions follow the rules of `checkers.ballots` and
-`checkers.commits`, and every vote is in the node state. The commit position of a live member never goes back. Any two
-members committed the same bytes. Everything acknowledged was committed. The verdict still comes from the run folder;
-these checks find a broken promise at the moment it breaks, even if nothing shows it later.
+`checkers.commits`, and every vote is in the node state, out of reach of a power cut. A follower has recorded what it
+reports. The commit position of a live member never goes back. Any two members committed the same bytes. Everything
+acknowledged was committed. The verdict still comes from the run folder; these checks find a broken promise at the
+moment it breaks, even if nothing shows it later.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from upheaval.checkers.evidence.protocol_events import MemberEvent, Place
-from upheaval.checkers.protocol.ballots import BallotRules, require_stored
+from upheaval.checkers.protocol.ballots import Ballot, BallotRules, require_stored
 from upheaval.checkers.protocol.commits import CommitRules
 from upheaval.checkers.signature import FOLLOWER, LEADER, Rule, Signature
-from upheaval.checkers.verdict import Broken
+from upheaval.checkers.verdict import Broken, Verdict
 from upheaval.records import Operation
 from upheaval.runtimes.simulated.cluster import SimulatedCluster, SimulatedMember
 from upheaval.runtimes.simulated.errors import PromiseBroken
@@ -23,10 +25,12 @@ from upheaval_node.cluster.rules import rules_named
 from upheaval_node.counters import Counter
 from upheaval_node.files import layout
 from upheaval_node.files.node_state import NodeState
+from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.trace_lines import TraceValue
 from upheaval_node.types import FRAME_ALIGNMENT, FRAME_HEADER_LENGTH, ClusterRole
 
 _POSITION_UNKNOWN: Final = -1
+_REPORT: Final = "AppendPosition"
 _SESSION: Final = 12
 """Offset of the session id in the header of a data frame."""
 
@@ -97,7 +101,7 @@ class Invariants:
             # now.
             self.highest_commit = max(self.highest_commit, watch.commit.get())
             return
-        self._check_protocol(member)
+        self._check_protocol(member, watch)
         # The leader role is set when the election begins to end, the term only when it is closed.
         if watch.role.get() == ClusterRole.LEADER and watch.election.get() == ElectionState.CLOSED:
             self._check_leader(member.member_id, watch.term.get())
@@ -115,7 +119,7 @@ class Invariants:
         if untold is not None:
             untold.append(MemberEvent(Place(member_id, line), ns, event, fields))
 
-    def _check_protocol(self, member: SimulatedMember) -> None:
+    def _check_protocol(self, member: SimulatedMember, watch: _Watch) -> None:
         """Check the member's events since the last check by the rules for run folders, at the moment they break."""
         before = self._ballots.last_ballot(member.member_id)
         untold, self._untold[member.member_id] = self._untold[member.member_id], []
@@ -132,8 +136,32 @@ class Invariants:
                 assert member.process is not None
                 stored = NodeState(member.disk.storage(member.process), sync_level=0).candidate_term_id
                 require_stored(member.member_id, ballot, stored, layout.NODE_STATE)
+                self._require_durable(member, ballot)
+            rule = Rule.COMMIT
+            self._require_recorded(member, watch, untold)
         except Broken as broken:
             self._broken(str(broken), broken.signature or self._signature(rule, member.member_id), member.member_id)
+
+    def _require_recorded(self, member: SimulatedMember, watch: _Watch, events: Sequence[MemberEvent]) -> None:
+        """Check that a follower has recorded what it reports. An election meanwhile may have cut its log."""
+        reports = [event for event in events if event.fields.get("message") == _REPORT and event.kind == TraceKind.SEND]
+        if not reports or any(event.kind == TraceKind.ELECTION_STATE for event in events):
+            return
+        assert watch.election is not None
+        recorded = self._recorded(member, watch) if watch.election.get() == ElectionState.CLOSED else None
+        position = reports[-1].integer("log_position")
+        if recorded is not None and position > recorded:
+            detail = f"member {member.member_id} reported {position} of its log, of which its disk has {recorded}"
+            raise reports[-1].invalid(detail, position=position)
+
+    def _require_durable(self, member: SimulatedMember, ballot: Ballot) -> None:
+        """Check that a power cut could not take the vote back. At sync level 0 it may."""
+        if self._cluster.settings.cluster.file_sync_level and member.disk.find(layout.NODE_STATE).dirty:
+            detail = (
+                f"member {member.member_id} voted in term {ballot.term_id} ({ballot.place}) before its disk had "
+                f"{layout.NODE_STATE}"
+            )
+            raise Broken(Verdict.INVALID, detail, members=(member.member_id,))
 
     def _check_leader(self, member_id: int, term: int) -> None:
         known = self._leaders.setdefault(term, member_id)

@@ -78,10 +78,6 @@ def porcupine(operations: Iterable[Operation], kind: str) -> Export:
     return Export(lines, len(exported), tuple(notes))
 
 
-def _may_change_something(operation: Operation) -> bool:
-    return operation.outcome is Outcome.UNKNOWN and operation.f not in _READS
-
-
 FORMATS: Final[dict[str, Callable[[Iterable[Operation], str], Export]]] = {
     "knossos": knossos,
     "porcupine": porcupine,

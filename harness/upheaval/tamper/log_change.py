@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from upheaval.records import MemberFolder, decode_operation
 from upheaval.tamper.recordings import (
-    MODULE,
     SNAPSHOT,
     Entry,
     LogRecord,
@@ -219,11 +218,6 @@ def templates(entries: Sequence[Entry], *wanted: int) -> Iterator[int]:
 def is_service_message(entry: Entry) -> bool:
     """Whether a service offered the message."""
     return entry.template == MESSAGE and entry.long(SESSION) < 0
-
-
-def has_module_snapshot(record: LogRecord) -> bool:
-    """Whether the record is of a valid snapshot of a consensus module."""
-    return record.what == SNAPSHOT and record.is_valid and record.service == MODULE
 
 
 def log_entries(run: RunCopy) -> dict[int, Entry]:

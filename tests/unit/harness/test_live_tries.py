@@ -6,14 +6,15 @@ from pathlib import Path
 import pytest
 
 from upheaval.campaign.fingerprint import Fingerprint
-from upheaval.campaign.live import UNSTARTED_MAX
 from upheaval.campaign.sequential import RUNS_MAX, fails_often
-from upheaval.campaign.shrink_text import SmallestText
+from upheaval.campaign.shrink_text import SmallestText, live_failures
 from upheaval.campaign.text_tape import read_text_tape, tape_of_text
 from upheaval.campaign.text_tries import TextOrigin, try_text_tape, until_decided
-from upheaval.campaign.tries import Try, TryLog
+from upheaval.campaign.tries import Try, TryLog, code_fields, search_fields
+from upheaval.campaign.unstarted import UNSTARTED_MAX
 from upheaval.cli.shrink import Left, fields_of
-from upheaval.errors import EnvironmentFault
+from upheaval.errors import EnvironmentFault, UsageError
+from upheaval.scenario import OwnCode
 
 LOST = Fingerprint("invalid", "acknowledged-not-lost", role="LEADER")
 OTHER = Fingerprint("invalid", "answered-once")
@@ -94,6 +95,50 @@ def test_rates_are_told_apart_with_the_error_that_was_chosen() -> None:
 def test_clusters_that_do_not_start_end_the_search_and_refuse_no_text() -> None:
     with pytest.raises(EnvironmentFault, match="no room"):
         until_decided(of("x" * UNSTARTED_MAX), LOST)
+
+
+@pytest.mark.parametrize(
+    ("shown", "alike", "runs"),
+    [("xA-xAAxAAA", 6, 7), ("xxA" * 3 + "x", 3, 3), ("-" * 10, 0, 10)],
+    ids=["some unstarted", "never three in a row", "none alike"],
+)
+def test_only_clusters_in_a_row_that_do_not_start_end_the_fresh_runs(
+    shown: str, alike: int, runs: int, tmp_path: Path
+) -> None:
+    run = of(shown)
+    assert live_failures("left", run_in(run), LOST, tmp_path / "run") == (alike, runs)
+    assert (tmp_path / "run").is_dir() is (alike > 0)
+
+
+def test_a_row_of_clusters_that_do_not_start_ends_the_fresh_runs(tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentFault, match="no room"):
+        live_failures("left", run_in(of("AA" + "x" * UNSTARTED_MAX)), LOST, tmp_path / "run")
+
+
+def run_in(run: Callable[[], Try]) -> Callable[[Path], Try]:
+    def into(folder: Path) -> Try:
+        folder.mkdir()
+        try:
+            return run()
+        except EnvironmentFault:
+            folder.rmdir()
+            raise
+
+    return into
+
+
+@pytest.mark.parametrize("changed", ["service", "user", "model"])
+def test_tries_of_a_search_do_not_count_for_other_code(changed: str, tmp_path: Path) -> None:
+    for name in ("service", "user", "model"):
+        (tmp_path / f"{name}.py").write_text(f"class {name.title()}: ...\n")
+    own = OwnCode("service:Service", "user:User", str(tmp_path), "model:Model")
+    tape = read_text_tape(tape_of_text("title Left\nwait operations 5\n"))
+    before = search_fields(1, None, LOST, tape, code_fields(own))
+    TryLog(tmp_path / "tries.jsonl", before)
+    assert TryLog(tmp_path / "tries.jsonl", search_fields(1, None, LOST, tape, code_fields(own))).runs == 0
+    (tmp_path / f"{changed}.py").write_text("# edited\n")
+    with pytest.raises(UsageError, match="of code that has changed since"):
+        TryLog(tmp_path / "tries.jsonl", search_fields(1, None, LOST, tape, code_fields(own)))
 
 
 def test_runs_of_a_try_count_in_the_budget_and_survive_in_the_file(tmp_path) -> None:

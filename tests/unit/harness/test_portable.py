@@ -7,12 +7,13 @@ import pytest
 
 from upheaval.campaign.carry import carried, schedule_of
 from upheaval.campaign.fingerprint import Fingerprint
+from upheaval.campaign.shrink_text import SCENARIO_FILE
 from upheaval.campaign.tries import TEXT_TRIES_FILE
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.signature import Signature
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.cli.main import main
-from upheaval.cli.shrink import SCENARIO_FILE, SUFFIX
+from upheaval.cli.shrink import SUFFIX
 from upheaval.errors import UsageError
 from upheaval.scenario import parse_scenario
 from upheaval.scenario.portable import portable

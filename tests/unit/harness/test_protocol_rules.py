@@ -46,6 +46,11 @@ class Story:
             append_position=base,
         )
 
+    def stand(self, candidate: int, term: int) -> None:
+        for state in ("INIT", "CANVASS", "NOMINATE", "CANDIDATE_BALLOT"):
+            self.state(candidate, state, term)
+        self.tell(candidate, "role", old="FOLLOWER", new="CANDIDATE")
+
     def ask(self, candidate: int, voter: int, term: int) -> None:
         asked: dict[str, Json] = {
             "message": "RequestVote",
@@ -57,7 +62,7 @@ class Story:
         self.tell(candidate, "send", **asked)
         self.tell(voter, "receive", **asked)
 
-    def vote(self, voter: int, candidate: int, term: int) -> None:
+    def vote(self, voter: int, candidate: int, term: int, *, granted: bool = True) -> None:
         given: dict[str, Json] = {
             "message": "Vote",
             "candidate_term_id": term,
@@ -65,7 +70,7 @@ class Story:
             "follower_member_id": voter,
             "log_leadership_term_id": 0,
             "log_position": 0,
-            "vote": True,
+            "vote": granted,
         }
         self.tell(voter, "send", **given)
         self.tell(candidate, "receive", **given)
@@ -131,9 +136,7 @@ def refused(act: Callable[[], None]) -> Broken:
 def led(*rules: BallotRules | CommitRules) -> Story:
     """Member 0 leads term 1 by the vote of member 1, which reported 100 of it and heard that it is committed."""
     story = Story(*rules)
-    for state in ("INIT", "CANVASS", "NOMINATE", "CANDIDATE_BALLOT"):
-        story.state(0, state, 1)
-    story.tell(0, "role", old="FOLLOWER", new="CANDIDATE")
+    story.stand(0, 1)
     story.win(0, 1, 1)
     story.tell(0, "role", old="CANDIDATE", new="LEADER")
     story.open_term(0, 1)
@@ -162,6 +165,24 @@ def test_votes_that_were_given_before_a_restart_do_not_count() -> None:
     story.vote(1, 0, 1)
     story.start(0)
     assert "are needed" in str(refused(lambda: story.state(0, "LEADER_LOG_REPLICATION", 1)))
+
+
+def test_a_refusal_ends_a_candidacy() -> None:
+    story = Story(BallotRules(3))
+    story.ask(0, 2, 1)
+    story.vote(2, 0, 1, granted=False)
+    assert "for which member 2 had refused its vote" in str(refused(lambda: story.win(0, 1, 1)))
+
+
+def test_a_refusal_counts_neither_for_another_term_nor_by_the_leader_that_left() -> None:
+    story = led(BallotRules(3))
+    story.ask(1, 2, 2)
+    story.vote(2, 1, 2, granted=False)
+    story.enter(1, 0, 4)
+    story.stand(1, 5)
+    story.ask(1, 0, 5)
+    story.vote(0, 1, 5, granted=False)
+    story.win(1, 2, 5)
 
 
 def test_a_leader_enters_no_term_that_it_did_not_win() -> None:

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from upheaval.cli.live_campaign import labelled_seeds
+from upheaval.cli.live_campaign import labelled_seeds, shrink_failed
 from upheaval.cli.main import main
 from upheaval.errors import UsageError
-from upheaval.records import RunFolder
+from upheaval.records import Manifest, RunFolder
 from upheaval.records.labels import LABELS_FILE, OF_CI, LabelsOfIngest, read_labels, write_labels
 
 
@@ -31,11 +31,15 @@ def test_a_run_keeps_its_labels_beside_what_its_seed_repeats(
 
 @pytest.mark.usefixtures("no_ci")
 def test_the_runs_that_a_campaign_leaves_are_labelled_and_no_others(tmp_path: Path) -> None:
-    (tmp_path / "seed-1").mkdir()
+    def begin(name: str) -> None:
+        RunFolder(tmp_path / name).create(Manifest("run-1", "process", 1, "test", 0))
+
+    begin("seed-1")
     with labelled_seeds(tmp_path, [("commit", "12")]):
-        (tmp_path / "seed-2").mkdir()
-        (tmp_path / "other").mkdir()
-    assert [path.parent.name for path in tmp_path.glob(f"*/{LABELS_FILE}")] == ["seed-2"]
+        for name in ("seed-2", "seed-2-smallest/run", "other"):
+            begin(name)
+    labelled = {str(path.parent.relative_to(tmp_path)) for path in tmp_path.rglob(LABELS_FILE)}
+    assert labelled == {"seed-2", "seed-2-smallest/run"}
     assert read_labels(tmp_path / "seed-2") == {"commit": "12"}
     assert read_labels(tmp_path / "seed-1") is None
 
@@ -45,6 +49,15 @@ def test_a_run_that_did_not_begin_leaves_no_labels(tmp_path: Path) -> None:
     words = ["run", "service-restarted", "--runtime", "simulated", "--dir", str(tmp_path / "run"), "--label", "a=b"]
     assert main(words) == 2
     assert not (tmp_path / "run").exists()
+
+
+def test_a_failed_run_that_cannot_be_made_simpler_is_named_and_ends_no_campaign(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = RunFolder(tmp_path / "seed-7")
+    run.create(Manifest("run-1", "process", 1, "test", 0))
+    shrink_failed(run.path)
+    assert f"{run.path} is as simple as it was: " in capsys.readouterr().err
 
 
 def test_labels_of_the_run_come_before_those_of_the_place_that_ingests_it(tmp_path: Path) -> None:

@@ -37,6 +37,8 @@ class _Voter:
     """The last log term and log position of the candidate, by candidate term and candidate."""
     granted_by: dict[int, set[int]] = field(default_factory=dict)
     """The members that voted for it since its start, by term."""
+    refused_by: dict[int, set[int]] = field(default_factory=dict)
+    """The members that refused their vote to it since its start, by term."""
     won: dict[int, Ballot] = field(default_factory=dict)
     entered: Ballot | None = None
 
@@ -80,6 +82,7 @@ class BallotRules:
             case TraceKind.PROCESS_START if event.fields.get("component") in OF_MODULE:
                 voter.start += 1
                 voter.granted_by.clear()
+                voter.refused_by.clear()
         self._moves.on_event(event)
 
     def last_ballot(self, member_id: int) -> Ballot | None:
@@ -127,9 +130,11 @@ class BallotRules:
         message = event.fields.get("message")
         if message == "RequestVote":
             voter.asked[event.integer("candidate_term_id"), event.integer("candidate_member_id")] = _log_of(event)
-        elif message == "Vote" and event.fields.get("vote") is True:
+        elif message == "Vote" and event.integer("candidate_member_id") == event.member_id:
             term, voter_id = event.integer("candidate_term_id"), event.integer("follower_member_id")
-            if event.integer("candidate_member_id") == event.member_id and voter_id in range(self._members):
+            if event.fields.get("vote") is not True:
+                voter.refused_by.setdefault(term, set()).add(voter_id)
+            elif voter_id in range(self._members):
                 voter.granted_by.setdefault(term, set()).add(voter_id)
                 self._counted.setdefault((voter_id, term, event.member_id), event)
 
@@ -197,6 +202,15 @@ class BallotRules:
                 f"{', '.join(map(str, sorted(voters)))}: {needed} of {self._members} are needed"
             )
             raise event.invalid(detail, position=position)
+        # The vote of a leader that has left does not matter.
+        left = None if voter.entered is None else voter.entered.candidate_id
+        refusing = voter.refused_by.get(term, set()) - {left}
+        if refusing:
+            detail = (
+                f"member {event.member_id} took term {term} at {position}, for which member {min(refusing)} had "
+                "refused its vote"
+            )
+            raise event.invalid(detail, *sorted(refusing), position=position)
         known = voter.won.get(term)
         voter.won[term] = Ballot(term, event.member_id, voter.start, event.place, event.ns)
         if known is not None:

@@ -204,11 +204,6 @@ def _folders(run: RunFolder, members: int) -> list[MemberFolder]:
     return [run.member(member) for member in range(members)] + [MemberFolder(path, -1, path.name) for path in standbys]
 
 
-def has_snapshots(run: RunFolder, manifest: Manifest) -> bool:
-    """Whether any recording log names a snapshot."""
-    return any(snapshot_entries(folder.recording_log) for folder in _folders(run, manifest.members))
-
-
 # --- judging ---
 
 
