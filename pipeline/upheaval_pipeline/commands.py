@@ -225,9 +225,9 @@ def ask(options: AskOptions) -> int:
         print(options.out.absolute())
     alarms = [_is_alarming(*one) for one in answers if one[0].name in options.fail_if]
     ((number,),) = unjudged.rows
-    if number:
+    if number != 0:
         _say(f"{number} runs cannot be judged: `upheaval verify --lake {options.lake}` says why")
-    return int(any(alarms) or (number > 0 and "failures" in options.fail_if))
+    return int(any(alarms) or (number != 0 and "failures" in options.fail_if))
 
 
 def _require_output(options: QueryOptions | AskOptions) -> None:
