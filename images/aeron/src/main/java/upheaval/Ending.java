@@ -32,6 +32,14 @@ final class Ending {
         begun.countDown();
     }
 
+    /** A service ends because its module has; why, the module says if it is in this process. */
+    synchronized void onModuleLost(final String component) {
+        if (hook == null || hook.startsWith(component)) {
+            hook = component + ": its module has ended";
+        }
+        begun.countDown();
+    }
+
     /** A component ends; {@code expected} when it was told to, with its cluster. */
     synchronized void onTermination(final String component, final String text, final boolean expected) {
         if (reason == null) {

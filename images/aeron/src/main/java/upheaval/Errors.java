@@ -56,11 +56,14 @@ final class Errors implements ErrorHandler {
 
     @Override
     public void onError(final Throwable error) {
+        final boolean isEnd = error instanceof ClusterTerminationException end && end.isExpected();
+        if (isEnd && !isEndExpected.getAsBoolean()) {
+            ending.onModuleLost(component);
+            return;
+        }
         System.err.println(System.currentTimeMillis() + " " + component + ": " + error);
         if (error instanceof AgentTerminationException) {
-            final boolean expected =
-                error instanceof ClusterTerminationException end && end.isExpected() && isEndExpected.getAsBoolean();
-            ending.onTermination(component, text(error), expected);
+            ending.onTermination(component, text(error), isEnd);
             return;
         }
         tell(error);

@@ -6,8 +6,9 @@ import java.lang.reflect.Proxy;
 import java.nio.file.Path;
 
 /**
- * The end of a service's container as its module causes it: {@code upheaval.ServiceEnd FOLDER terminated|lost}. A
- * container whose module is gone throws the same exception as one that was told to end. Prints the member's status.
+ * The end of a service's container as its module causes it: {@code upheaval.ServiceEnd FOLDER
+ * terminated|failed|lost}. A container whose module is gone, or ends it at position 0 after an error, throws the same
+ * exception as one that is ended in order. Prints the member's status.
  */
 public final class ServiceEnd {
     private ServiceEnd() {
@@ -19,9 +20,10 @@ public final class ServiceEnd {
         try (Trace trace = new Trace(folder.resolve("trace.jsonl"), 0, "all", "")) {
             final TracedService service = new TracedService(new ProvokedService(), trace, 0);
             final Errors errors = Errors.ofService("service-0", ending, trace, service);
-            if (arguments[1].equals("terminated")) {
+            if (!arguments[1].equals("lost")) {
+                final long position = arguments[1].equals("failed") ? 0 : 64;
                 service.onTerminate((Cluster)Proxy.newProxyInstance(
-                    Cluster.class.getClassLoader(), new Class<?>[]{Cluster.class}, (proxy, method, values) -> 64L));
+                    Cluster.class.getClassLoader(), new Class<?>[]{Cluster.class}, (proxy, method, values) -> position));
             }
             errors.onError(new ClusterTerminationException(true));
         }
