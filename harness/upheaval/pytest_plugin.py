@@ -291,7 +291,9 @@ def _labels(item: pytest.Item) -> dict[str, str]:
 
 
 def _judge(cluster: "Cluster") -> None:
-    """A test that passed fails here when its run broke a promise, asked for or not; unknown is what it came to see."""
+    """A test that passed fails here when its run broke a promise, asked for or not, or when its model or promises are
+    at fault. Unknown for another reason is what it came to see.
+    """
     from upheaval.checkers.verdict import Verdict
     from upheaval.errors import UnknownOutcome
 
@@ -303,9 +305,10 @@ def _judge(cluster: "Cluster") -> None:
             # The test left a cluster that does not heal. What it did until then is judged all the same.
             cluster.down()
             report = cluster.verify()
-    if report.verdict is Verdict.INVALID:
+    if any(finding.fails_test for finding in report.findings):
+        what = "run is invalid" if report.verdict is Verdict.INVALID else "model or promises judge nothing"
         off = f"a test that wants this says @pytest.mark.{MARKER}(verify=False)"
-        pytest.fail(f"the test passed, its run is invalid; {off}\n{report}", pytrace=False)
+        pytest.fail(f"the test passed, its {what}; {off}\n{report}", pytrace=False)
 
 
 def _write_failure(item: pytest.Item, run: _Run) -> None:

@@ -1,6 +1,5 @@
 """A load that cannot be set up leaves nothing open."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -19,9 +18,9 @@ def refused(*_: object, **__: object) -> None:
 
 def test_a_load_whose_operations_cannot_be_made_closes_what_it_opened(tmp_path: Path) -> None:
     with ProcessCluster.create(tmp_path, ClusterSpec(members=1)) as cluster:
-        before = set(os.listdir(OPEN_FILES))
+        before = set(OPEN_FILES.iterdir())
         with pytest.raises(LookupError) as failed:
             ProcessLoad(cluster, WorkloadSettings(), make=refused)  # type: ignore[arg-type]
         # The traceback has what was being set up: nothing may depend on its end.
         assert failed.traceback
-        assert set(os.listdir(OPEN_FILES)) <= before
+        assert set(OPEN_FILES.iterdir()) <= before

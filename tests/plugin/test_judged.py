@@ -17,6 +17,17 @@ class Raising(ClusteredService):
         session.respond(payload)
         if self.count % 5 == 0:
             raise ValueError("every fifth")
+
+class Answering(ClusteredService):
+    def on_session_message(self, session, timestamp, payload, position):
+        session.respond(payload)
+"""
+MODEL = """
+from upheaval import Model
+
+class Mistyped(Model):
+    def apply(self, request):
+        return request.paylod
 """
 TESTS = """
 import pytest
@@ -37,6 +48,10 @@ def test_verifies_and_does_not_look(cluster):
 def test_wants_it(cluster):
     asked(cluster)
 
+@pytest.mark.upheaval(service="raising:Answering", model="mistyped:Mistyped")
+def test_has_a_model_that_judges_nothing(cluster):
+    asked(cluster)
+
 @pytest.mark.upheaval(service="workbench")
 def test_is_right_with_little_traffic(cluster, workload):
     workload.wait_for(5)
@@ -50,27 +65,34 @@ def test_fails(cluster):
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     (tmp_path / "raising.py").write_text(SERVICE)
+    (tmp_path / "mistyped.py").write_text(MODEL)
     (tmp_path / "test_it.py").write_text(TESTS)
     (tmp_path / "pytest.ini").write_text("[pytest]\nupheaval_service = raising:Raising\n")
     return tmp_path
 
 
-def test_a_test_that_does_not_judge_its_run_is_red_where_that_is_invalid(repository: Path, python: Path) -> None:
+def test_a_test_that_does_not_judge_its_run_is_red_where_that_is_invalid_or_not_judged(
+    repository: Path, python: Path
+) -> None:
     done = pytest_in(repository, python, "--runtime", "simulated")
     assert done.returncode == 1
     for word in (
         "ERROR test_it.py::test_forgets",
         "ERROR test_it.py::test_verifies_and_does_not_look",
+        "ERROR test_it.py::test_has_a_model_that_judges_nothing",
         "FAILED test_it.py::test_fails",
+        "its model or promises judge nothing",
+        "mistyped.py:6",
         "its run is invalid",
         "every fifth",
         "raising.py:11",
-        "1 failed, 4 passed, 2 errors",
+        "1 failed, 5 passed, 3 errors",
         "is judged by: upheaval verify",
     ):
         assert word in done.stdout, done.stdout
     runs = {folder.name.partition("-2")[0] for folder in (repository / "runs").iterdir()}
-    assert runs == {"test_forgets", "test_verifies_and_does_not_look", "test_fails"}
+    red = {"test_forgets", "test_verifies_and_does_not_look", "test_has_a_model_that_judges_nothing", "test_fails"}
+    assert runs == red
     require_nothing_running(repository)
 
 

@@ -53,6 +53,11 @@ class RaisingMachine(AloneMachine):
     service = "shelf:Raising"
 
 
+class ModelRaisesMachine(AloneMachine):
+    model = "fenced_model:Failing"
+    """Of another service: it raises at each request."""
+
+
 class OwnAssertMachine(AloneMachine):
     @rule()
     def put(self) -> None:
@@ -102,6 +107,12 @@ def test_a_service_that_raises_is_shrunk_to_the_two_requests_that_matter() -> No
     assert f"upheaval verify {run}" in str(error)
     finding = verify_run(run).finding(Promise.SERVICES_RAISED_NOTHING)
     assert finding.verdict is Verdict.INVALID
+
+
+def test_a_model_that_raises_fails_the_example() -> None:
+    error = failure_of(ModelRaisesMachine, 1, 1)
+    assert steps_of(error) == ["take(box='a')"]
+    assert "the model fenced_model:Failing: raised KeyError: 'id'" in str(error)
 
 
 def test_a_rule_that_fails_names_the_run_of_its_smallest_example() -> None:

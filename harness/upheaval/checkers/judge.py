@@ -42,8 +42,8 @@ def verify_folder(run: RunFolder) -> Report:
         return judge(Evidence(run))
 
 
-def broken_promises(run: RunFolder) -> Sequence[Finding]:
-    """Return the first broken promises of a run at rest, cheapest checkers first; empty if no promise is broken.
+def failed_promises(run: RunFolder) -> Sequence[Finding]:
+    """Return the first findings that fail a test of a run at rest, cheapest checkers first; empty if none does.
 
     The checkers that run no user code go first, together. Those that do follow one at a time. Raises as `verify_run`.
     """
@@ -53,8 +53,8 @@ def broken_promises(run: RunFolder) -> Sequence[Finding]:
     with _no_collector(), shared_interpreters():
         for checkers in (without_code, *with_code):
             findings = judge(evidence, checkers).findings
-            if broken := [finding for finding in findings if finding.verdict is Verdict.INVALID]:
-                return broken
+            if failed := [finding for finding in findings if finding.fails_test]:
+                return failed
     return ()
 
 

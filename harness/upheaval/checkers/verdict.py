@@ -75,6 +75,13 @@ class Finding:
     """Nanoseconds; both are the same for an event. Readers of tables, which have no such records, find the same."""
     errors: tuple[SevereError, ...] = field(default=(), compare=False)
     """The severe errors of the members of a broken promise, by time."""
+    is_own_code_at_fault: bool = field(default=False, compare=False)
+    """Whether the user's model or promise raised, or returned what is no verdict: it judged nothing."""
+
+    @property
+    def fails_test(self) -> bool:
+        """Whether a test fails by it although all its assertions hold."""
+        return self.verdict is Verdict.INVALID or self.is_own_code_at_fault
 
     @property
     def known(self) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any, ClassVar, Final
 
-from upheaval.checkers.judge import broken_promises
+from upheaval.checkers.judge import failed_promises
 from upheaval.errors import UnknownOutcome, UsageError
 from upheaval.runtime_names import SIMULATED
 from upheaval.testing.calls import Client
@@ -143,7 +143,7 @@ class ClusterMachine(RuleBasedStateMachine):
     # --- the end of an example ---
 
     def teardown(self) -> None:
-        """Judge the run. Raises `AssertionError` for broken promises.
+        """Judge the run. Raises `AssertionError` for broken promises, and for a model or promises that raise.
 
         Does not judge when a rule has raised, unless it raised for want of an answer: then the run says more.
         """
@@ -166,9 +166,9 @@ class ClusterMachine(RuleBasedStateMachine):
         except UnknownOutcome as error:
             why_not_ended = error
             self.cluster.down()
-        broken = broken_promises(self.cluster.run)
-        if broken:
-            lines = [line for finding in broken for line in finding.to_lines()]
+        failed = failed_promises(self.cluster.run)
+        if failed:
+            lines = [line for finding in failed for line in finding.to_lines()]
             raise AssertionError("\n".join([*lines, f"all of its verdict: upheaval verify {self._keep()}"]))
         if why_not_ended is not None:
             raise why_not_ended

@@ -12,6 +12,7 @@ from upheaval.errors import HarnessError, UsageError
 from upheaval.execution.run import RESULT_FILE
 from upheaval.records import Manifest, RunFolder, jsonfields
 from upheaval.runtimes import cluster_file
+from upheaval.ui.run_files import is_as_judged
 from upheaval.ui.run_page import made_by
 from upheaval_chaos.record import FaultRecord
 
@@ -157,9 +158,9 @@ def _seed_of(path: Path, manifest: Manifest) -> int | None:
 
 
 def _verdict_in(path: Path) -> tuple[str | None, tuple[str, ...]]:
-    """What the file of a scenario's result says; nothing where there is none."""
+    """What the file of a scenario's result says; nothing where there is none, or where the run has changed since."""
     file = path / RESULT_FILE
-    if not file.is_file():
+    if not file.is_file() or not is_as_judged(path, file):
         return None, ()
     fields = jsonfields.read_object(file)
     promises = fields.get("promises")

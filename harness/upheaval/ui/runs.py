@@ -15,6 +15,7 @@ from upheaval.report import Figures, measure_run
 from upheaval.ui.beside import Side
 from upheaval.ui.campaigns import Campaign
 from upheaval.ui.places import ArchivedRun, Place, RunRow
+from upheaval.ui.run_files import signature_of
 from upheaval.ui.run_page import page_of_run
 
 _PAGES_MAX: Final = 8
@@ -103,7 +104,7 @@ class Runs:
     def _computed(self, name: str, what: str, compute: Callable[[Path], Any]) -> Any:
         """Once for each state of the run's files, of the runs that were looked at last. Threads may ask at once."""
         path = self.path(name)
-        signature = _signature(path)
+        signature = signature_of(path)
         with self._lock:
             known = self._known.pop(name, None)
             if known is None or known.signature != signature:
@@ -120,9 +121,3 @@ class Runs:
 def _not_valid(verdict: Mapping[str, Any]) -> tuple[str, ...]:
     """The sentences of the promises that are broken or unknown."""
     return tuple(promise["sentence"] for promise in verdict["promises"] if promise["verdict"] != Verdict.VALID.text)
-
-
-def _signature(path: Path) -> tuple[tuple[str, int, int], ...]:
-    """Changes with whatever a run writes: its own files, and those of its members."""
-    files = sorted(file for pattern in ("*", "member-*/*") for file in path.glob(pattern) if file.is_file())
-    return tuple((str(file), status.st_mtime_ns, status.st_size) for file in files for status in [file.stat()])

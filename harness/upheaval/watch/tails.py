@@ -4,9 +4,10 @@ Only what is whole is read: a line with its end, a message with its last frame. 
 there, is asked for again the next time. This module judges nothing.
 """
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from upheaval.checkers.evidence.recordings import (
     FLAG_END,
@@ -20,38 +21,49 @@ from upheaval.records import MemberFolder
 
 STEP: Final = 1 << 20
 """Bytes of a file that are read at once; a longer line or message is read as a whole."""
+EDGE: Final = 4096
+"""Bytes at either end of what was read that tell a file from another one."""
 
 
 @dataclass
 class LineTail:
-    """The lines of one file, with their numbers. Another file under its name is read from its beginning."""
+    """The lines of one file, with their numbers. Another file under its name is read from its beginning.
+
+    A file that was removed and written again may have the same inode and be longer, so what was read is compared too:
+    its first and its last `EDGE` bytes.
+    """
 
     path: Path
     offset: int = 0
     number: int = 0
     _inode: int = field(default=-1, repr=False)
+    _edges: tuple[bytes, bytes] = field(default=(b"", b""), repr=False)
 
     def more(self) -> list[tuple[int, bytes]]:
         """The next whole lines."""
         try:
-            status = self.path.stat()
-            if status.st_ino != self._inode or status.st_size < self.offset:
-                self._inode, self.offset, self.number = status.st_ino, 0, 0
-            if status.st_size == self.offset:
-                return []
             with self.path.open("rb") as stream:
+                inode = os.fstat(stream.fileno()).st_ino
+                if inode != self._inode or self._edges_in(stream) != self._edges:
+                    self._inode, self.offset, self.number = inode, 0, 0
                 stream.seek(self.offset)
                 data = stream.read(STEP)
-                if b"\n" not in data:
+                if data and b"\n" not in data:
                     data += stream.readline()
+                end = data.rfind(b"\n") + 1
+                self.offset += end
+                self._edges = self._edges_in(stream)
         except OSError:
             return []
-        end = data.rfind(b"\n") + 1
         lines = data[:end].split(b"\n")[:-1]
         first = self.number + 1
-        self.offset += end
         self.number += len(lines)
         return list(enumerate(lines, start=first))
+
+    def _edges_in(self, stream: IO[bytes]) -> tuple[bytes, bytes]:
+        """The first and the last bytes up to the offset."""
+        length = min(self.offset, EDGE)
+        return os.pread(stream.fileno(), length, 0), os.pread(stream.fileno(), length, self.offset - length)
 
     @property
     def unread(self) -> int:
@@ -91,11 +103,6 @@ class LogTail:
         """The messages between two positions that were read before, as far as they are in one segment file."""
         log = self._log()
         return None if log is None else self._read(log, begin, end)
-
-    @property
-    def start_position(self) -> int:
-        """Where the log begins, as far as that is known."""
-        return 0 if self._recording is None else self._recording[1]
 
     def _log(self) -> RecordedLog | None:
         try:

@@ -14,7 +14,7 @@ from support.services import fenced_model
 from support.services.fenced_promises import stays_small
 from upheaval.checkers.history.calls import CallEntry
 from upheaval.checkers.history.placed_calls import place_calls
-from upheaval.checkers.judge import verify_run
+from upheaval.checkers.judge import failed_promises, verify_run
 from upheaval.checkers.own import interpreters
 from upheaval.checkers.own.own_model import judge_answers
 from upheaval.checkers.own.own_model_process import judge, judged, shown_value
@@ -276,9 +276,13 @@ def test_answers_stand_in_the_history_byte_for_byte() -> None:
 
 
 def held(own: PlainPromise) -> tuple[bool | None, str, int | None]:
-    requests = [Request(b"%d" % number, position=10 * number) for number in range(1, 5)]
-    told = judge("s", own, OwnRun(requests, lambda: ((each, int(each.payload)) for each in requests)))
+    told = judgement(own)
     return told["kept"], told["detail"], told["position"]
+
+
+def judgement(own: PlainPromise) -> dict[str, Any]:
+    requests = [Request(b"%d" % number, position=10 * number) for number in range(1, 5)]
+    return judge("s", own, OwnRun(requests, lambda: ((each, int(each.payload)) for each in requests)))
 
 
 def kept(run: OwnRun) -> None:
@@ -322,6 +326,16 @@ def test_a_promise_is_kept_broken_or_unknown(
     line = own.__code__.co_firstlineno + 2  # type: ignore[attr-defined]
     assert (found, at) == (is_kept, position)
     assert says.format(file=__file__, line=line, services=SERVICES) in detail
+
+
+@pytest.mark.parametrize("own", [fails, never_begins])
+def test_a_promise_that_raises_or_returns_no_verdict_is_at_fault_itself(own: PlainPromise) -> None:
+    assert judgement(own)["at_fault"]
+
+
+@pytest.mark.parametrize("own", [kept, broken, says_no])
+def test_a_promise_that_judges_is_not_at_fault(own: PlainPromise) -> None:
+    assert not judgement(own).get("at_fault")
 
 
 def test_two_promises_with_one_sentence_are_an_error() -> None:
@@ -414,6 +428,20 @@ def test_what_the_users_code_does_is_no_pass(
     assert says.format(services=SERVICES) in finding.detail
     wanted = Verdict.INVALID if damage is wrong_answer else Verdict.UNKNOWN
     assert finding.verdict is (wanted if says else Verdict.VALID)
+
+
+@pytest.mark.parametrize("model", ["fenced_model:Failing", "fenced_model:Nobody", "nowhere:Locks"])
+def test_a_model_that_raises_or_is_not_there_fails_a_test(model: str, tmp_path: Path) -> None:
+    (finding,) = failed_promises(locks_run(model).write(tmp_path))
+    assert (finding.promise, finding.verdict) == (Promise.LINEARIZABLE, Verdict.UNKNOWN)
+
+
+def test_what_is_unknown_for_another_reason_fails_no_test(tmp_path: Path) -> None:
+    run = locks_run()
+    not_written_down(run)
+    folder = run.write(tmp_path)
+    assert verify_run(folder.path).verdict is Verdict.UNKNOWN
+    assert failed_promises(folder) == ()
 
 
 def test_a_model_that_never_ends_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -152,7 +152,11 @@ def _has_result(call: Operation) -> bool:
 
 def _own_promise(result: dict[str, Any]) -> Finding:
     return Finding(
-        OwnPromise.of(result["sentence"]), _VERDICTS[result["kept"]], result["detail"], position=result["position"]
+        OwnPromise.of(result["sentence"]),
+        _VERDICTS[result["kept"]],
+        result["detail"],
+        position=result["position"],
+        is_own_code_at_fault=result.get("at_fault", False),
     )
 
 
@@ -174,7 +178,10 @@ def judge_answers(source: str, placed: PlacedCalls, entries: Sequence[CallEntry]
         return late
     if answer.get("why"):
         detail = f"{source}: {answer['why']}"
-        return Finding(Promise.LINEARIZABLE, Verdict.UNKNOWN, detail, position=answer.get("position"))
+        position, is_at_fault = answer.get("position"), answer.get("at_fault", False)
+        return Finding(
+            Promise.LINEARIZABLE, Verdict.UNKNOWN, detail, position=position, is_own_code_at_fault=is_at_fault
+        )
     unheard = [call for call in placed.by_position.values() if call.outcome is Outcome.OK and not _has_result(call)]
     unjudged = placed.unplaced or next(iter(unheard), None)
     if unjudged is not None:

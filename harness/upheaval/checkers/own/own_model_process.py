@@ -47,6 +47,10 @@ class _Failed(Exception):
     """No verdict is possible. Has the reason and the position."""
 
 
+class _OwnCodeRaised(_Failed):
+    """No verdict is possible because the user's model raised."""
+
+
 def load_model(name: str) -> type[Model | ClusteredService] | None:
     """Load the model class; None for a module that has only promises. Raises `UsageError`, and whatever the module
     raises.
@@ -69,7 +73,7 @@ def _answer(task: Fields) -> Fields:
         if task["service"] and not task["why_no_service"]:
             importlib.import_module(task["service"].partition(":")[0])
     except Exception as error:  # noqa: BLE001 - whatever the user's code raises
-        return {"why": str(error) if isinstance(error, UsageError) else shown_error(error)}
+        return {"why": str(error) if isinstance(error, UsageError) else shown_error(error), "at_fault": True}
     judgement: Fields = {}
     if model is not None:
         judgement = judged(model, log, answers, task, Payloads.of(RunFolder(task["run"])))
@@ -103,7 +107,8 @@ def judged(
                 return {"wrong": {**wrong, **shown}}
             right += 1
     except _Failed as failed:
-        return {"why": failed.args[0], "position": failed.args[1]}
+        is_at_fault = isinstance(failed, _OwnCodeRaised)
+        return {"why": failed.args[0], "position": failed.args[1], "at_fault": is_at_fault}
     return {"judged": right}
 
 
@@ -124,7 +129,7 @@ def _answers_of_model(
                 continue
             is_right = bool(instance.agrees(request, expected, _bytes(answers[position]) or b""))
         except Exception as error:
-            raise _Failed(f"raised {shown_error(error)}, at position {position}", position) from error
+            raise _OwnCodeRaised(f"raised {shown_error(error)}, at position {position}", position) from error
         yield request, is_right, expected
 
 
@@ -177,26 +182,30 @@ def _closed_session(message: LoggedMessage) -> int | None:
 
 
 def judge(sentence: str, own: PlainPromise, run: OwnRun) -> Fields:
-    """Run a promise. `kept` is None if the result is unknown."""
+    """Run a promise. `kept` is None if the result is unknown, `at_fault` if the promise itself is the reason."""
     is_kept: bool | None = True
     detail = ""
+    is_at_fault = False
     try:
         value = own(run)
         if value is False:
             is_kept, detail = False, "it returned False"
         elif value is not None and value is not True:
             is_kept, detail = None, f"it returned {shown_value(value)}: expected nothing, True or False"
+            is_at_fault = True
     except AssertionError as error:
         is_kept, detail = False, shown_error(error)
     except _Failed as failed:
         is_kept, detail = None, str(failed.args[0])
     except Exception as error:  # noqa: BLE001 - whatever the user's code raises
         is_kept, detail = None, f"raised {shown_error(error)}"
+        is_at_fault = True
     where = "" if run.position is None else f" at position {run.position}"
     if is_kept:
         up_to = "" if run.position is None else f" up to position {run.position}"
         return {"sentence": sentence, "kept": True, "detail": f"holds{up_to}", "position": None}
-    return {"sentence": sentence, "kept": is_kept, "detail": f"{detail}{where}", "position": run.position}
+    judgement = {"sentence": sentence, "kept": is_kept, "detail": f"{detail}{where}", "position": run.position}
+    return {**judgement, "at_fault": is_at_fault}
 
 
 def _states_of(

@@ -1,0 +1,42 @@
+"""The files of a run folder as they are now: whether what was computed of them still holds."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from upheaval.records import RunFolder, jsonfields
+from upheaval.records.seal import read_seal
+
+_NOT_READ: Final = "report.html"
+
+
+def signature_of(run: Path) -> tuple[tuple[str, int, int], ...]:
+    """Changes with every file of the run, in its folder and below."""
+    return tuple(sorted((str(file), status.st_ctime_ns, status.st_size) for file, status in _files(run)))
+
+
+def is_as_judged(run: Path, result: Path) -> bool:
+    """Whether no file of a run was written, replaced or removed since `result` was written.
+
+    The seal names the files to be there, so of a run without one this cannot be said. `st_ctime` counts: a copy that
+    preserves times does not set it. Raises `UsageError` for a malformed seal.
+    """
+    seal_file = RunFolder(run).seal_file
+    if not seal_file.is_file():
+        return False
+    judged_ns = result.stat().st_ctime_ns
+    changed = {file: status.st_ctime_ns for file, status in _files(run)}
+    sealed = read_seal(RunFolder(run), jsonfields.read_text(seal_file)).files
+    return all(run / name in changed for name in sealed) and max(changed.values()) <= judged_ns
+
+
+def _files(run: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """All but the page of the run. A file that goes away meanwhile is left out."""
+    for file in run.rglob("*"):
+        try:
+            status = file.stat()
+        except FileNotFoundError:
+            continue
+        if file.is_file() and file.name != _NOT_READ:
+            yield file, status
