@@ -204,7 +204,7 @@ def ask(options: AskOptions) -> int:
     from upheaval_pipeline.lake import open_lake
     from upheaval_pipeline.query import Asked, ask_all
     from upheaval_pipeline.question_page import page
-    from upheaval_pipeline.questions import QUESTIONS, SUMMARY
+    from upheaval_pipeline.questions import QUESTIONS, SUMMARY, UNJUDGED
 
     names = {*options.questions, *options.fail_if} if options.questions or options.fail_if else parsing.QUESTIONS
     wanted = [question for question in QUESTIONS if question.name in names]
@@ -213,8 +213,8 @@ def ask(options: AskOptions) -> int:
     lake = open_lake(options.lake)
     asked = Asked(options.slo, options.between)
     with engine_of(_chosen(options.engine, options.master), options.master) as engine:
-        queries = [SUMMARY, *(question.sql for question in wanted)]
-        summary, *results = ask_all(engine, lake, queries, ROWS_MAX, asked)
+        queries = [SUMMARY, UNJUDGED, *(question.sql for question in wanted)]
+        summary, unjudged, *results = ask_all(engine, lake, queries, ROWS_MAX, asked)
     answers = list(zip(wanted, results, strict=True))
     if options.format is not None:
         _export_all(answers, options.format, options.out)
@@ -224,7 +224,10 @@ def ask(options: AskOptions) -> int:
         write_atomically(options.out, page(options.lake, summary, answers))
         print(options.out.absolute())
     alarms = [_is_alarming(*one) for one in answers if one[0].name in options.fail_if]
-    return int(any(alarms))
+    ((number,),) = unjudged.rows
+    if number != 0:
+        _say(f"{number} runs cannot be judged: `upheaval verify --lake {options.lake}` says why")
+    return int(any(alarms) or (number != 0 and "failures" in options.fail_if))
 
 
 def _require_output(options: QueryOptions | AskOptions) -> None:

@@ -79,4 +79,4 @@ def has(lake: Lake, run: str, digest: str) -> bool:
     entry = lake.entry("runs", run)
     if entry is None or (entry.contents, entry.made_by) != (digest, reader_version()):
         return False
-    return not lake.damage("runs", run)
+    return not (lake.damage("runs", run) or lake.damage_of_verdicts(run))

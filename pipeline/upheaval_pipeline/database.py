@@ -1,23 +1,25 @@
 """`upheaval lake export`: a DuckDB database with the tables of a lake and its views, for programs that show charts.
 
-Its tables are copies, so it needs the lake no more. Frames of recordings are left out: no view reads them, and they are
-most of a lake.
+Its tables are copies, so it needs the lake no more. Of recordings it has only what could not be read: no view needs
+their frames, which are most of a lake.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 import duckdb
 
-from upheaval.errors import EnvironmentFault, UsageError
+from upheaval.errors import EnvironmentFault
 from upheaval_pipeline.duck import DuckEngine
 from upheaval_pipeline.engine import Answer
 from upheaval_pipeline.lake import Lake
 from upheaval_pipeline.query import open_views
 from upheaval_pipeline.sql_dialects import as_duckdb
+from upheaval_pipeline.tables import REJECT
 
-_WITHOUT_ROWS: Final = ("recording",)
+_REJECTS_ALONE: Final = ("recording",)
 
 
 class DuckDatabase:
@@ -29,11 +31,8 @@ class DuckDatabase:
 
     def add_table(self, name: str, lake: Lake, table: str, schema: str, runs: Sequence[str]) -> None:
         """A copy of the rows of runs."""
-        if table in _WITHOUT_ROWS:
-            self.add_rows(name, schema, [])
-            return
         self._engine.add_table(name, lake, table, schema, runs)
-        self._copy(name)
+        self._copy(name, f"WHERE {REJECT} IS NOT NULL" if table in _REJECTS_ALONE else "")
 
     def add_rows(self, name: str, schema: str, rows: Sequence[tuple[object, ...]]) -> None:
         """A small table."""
@@ -52,9 +51,9 @@ class DuckDatabase:
         """The first rows of a query."""
         return self._engine.answer(sql, limit)
 
-    def _copy(self, name: str) -> None:
+    def _copy(self, name: str, where: str = "") -> None:
         """The rows are read through a temporary view, whose name goes before that of the table."""
-        self._connection.execute(f'CREATE TABLE main."{name}" AS SELECT * FROM temp."{name}"')
+        self._connection.execute(f'CREATE TABLE main."{name}" AS SELECT * FROM temp."{name}" {where}')
         self._connection.execute(f'DROP VIEW temp."{name}"')
 
 
@@ -71,6 +70,7 @@ def write_database(lake: Lake, file: Path) -> None:
         temporary.replace(file)
     except (OSError, duckdb.Error) as error:
         raise EnvironmentFault(f"cannot write {file}: {str(error).splitlines()[0]}") from error
-    except UsageError:
-        temporary.unlink(missing_ok=True)
-        raise
+    finally:
+        for left in (temporary, temporary.with_name(f"{temporary.name}.wal")):
+            with suppress(OSError):
+                left.unlink()

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 
@@ -50,6 +51,9 @@ def write_parquet(answer: Answer, file: Path) -> None:
         temporary.replace(file)
     except OSError as error:
         raise EnvironmentFault(f"cannot write {file}: {error.strerror or error}") from error
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
 
 
 def _objects(answer: Answer) -> Iterator[dict[str, object]]:

@@ -18,6 +18,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
@@ -130,6 +131,7 @@ class Lake:
                 bad = row[f"{REJECT}_sum"]
                 counts = {table: row["count_all"] - bad, "rejects": bad}
                 entries.append(Entry(row["run"], row[BATCH], row["contents"], row["made_by"], counts))
+        # `damage_of_verdicts` finds the lost ones of `verdicts`: a later judgement replaces them.
         if table != VERDICTS_NAME:
             lost = [file for file in self.tables[table] if file in self.flaws]
             entries += [Entry(run, f.batches[1], None, damage=self.flaws[f]) for f in lost for run in {*f.runs}]
@@ -171,6 +173,27 @@ class Lake:
         )
         why = entry.damage or next(named, "")
         return f"{why}: ingest run {run!r} again" if why else ""
+
+    def damage_of_verdicts(self, run: str) -> str:
+        """Which file may have the last verdict on a run and is not as it was written; nothing when all are."""
+        why = next((why for file, why in self.flaws.items() if self._may_judge(file, run)), "")
+        return f"{why}: `upheaval verify --lake {self.where} --new` judges run {run!r} again" if why else ""
+
+    def first_damage(self) -> str:
+        """Which file with rows that count is not as it was written; nothing when all are."""
+        damage = (self.damage(table, run) for table in (RUNS, SEEDS_NAME) for run in self.runs(table))
+        return next(filter(None, chain(damage, map(self.damage_of_verdicts, self.runs(RUNS)))), "")
+
+    def judged_in(self, file: File) -> list[str]:
+        """The runs of which a file of `verdicts`, damaged or not, may have the last verdict."""
+        return [run for run in self.runs(RUNS) if self._may_judge(file, run)]
+
+    def _may_judge(self, file: File, run: str) -> bool:
+        """Every ingest judges, so nothing earlier than the run's own batch matters."""
+        if file.table != VERDICTS_NAME or not file.runs[0] <= run <= file.runs[1]:
+            return False
+        there = (self._last[table].get(run) for table in (RUNS, VERDICTS_NAME))
+        return all(entry is None or entry.batch <= file.batches[1] for entry in there)
 
     def counting(self, table: str, runs: Iterable[str]) -> dict[str, str]:
         """The batches of some runs whose rows in a table count, by run."""
@@ -220,9 +243,7 @@ class Lake:
 
     def new_batch(self) -> str:
         """A name that comes after those of all batches that are there."""
-        return batch_after(
-            max((batch for of_table in self._runs_of_batches.values() for batch in of_table), default="0")
-        )
+        return batch_after(max((file.batches[1] for files in self.tables.values() for file in files), default="0"))
 
     def commit(self, files: Iterable[File]) -> None:
         """Let files of a batch count: all of them from the moment on at which this has committed those of `runs`."""

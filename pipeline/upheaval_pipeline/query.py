@@ -61,10 +61,8 @@ def open_views(engine: Engine, lake: Lake, asked: Asked = _DEFAULT) -> None:
     """Let queries see the tables of a lake and its views. Raises `UsageError` for a run with a damaged file."""
     schemas = {**LAKE_SCHEMAS, "seeds": SEEDS}
     known = {name: lake.runs(name) for name in ("runs", "seeds")}
-    for table, runs in known.items():
-        damaged = next(filter(None, (lake.damage(table, run) for run in runs)), "")
-        if damaged:
-            raise UsageError(damaged)
+    if damage := lake.first_damage():
+        raise UsageError(damage)
     reasons = {run: entry.unreadable for run in known["runs"] if (entry := lake.entry("runs", run)) is not None}
     readable = [run for run, reason in reasons.items() if not reason]
     rejects = ["SELECT * FROM unreadable_runs"]

@@ -101,6 +101,10 @@ def _phases(quantile: str, fraction: float) -> str:
 SUMMARY: Final = """SELECT count(*) AS runs, min(created) AS first, max(created) AS last,
     array_sort(collect_set(made_by)) AS versions FROM ran"""
 """What a page of answers is about."""
+UNJUDGED: Final = """SELECT count(*) AS runs
+    FROM (SELECT run FROM runs UNION SELECT run FROM unreadable_runs) AS r LEFT JOIN judged AS j ON j.run = r.run
+    WHERE coalesce(j.verdict, 'unreadable') = 'unreadable'"""
+"""How many runs have no verdict, or cannot be read."""
 QUESTIONS: Final = (
     Question(
         "availability",
@@ -157,8 +161,9 @@ QUESTIONS: Final = (
         "flakes",
         "What share of the judged runs of each scenario or test is not valid, with an interval of 95 % (Wilson), and"
         " what is to be done with it?",
-        """SELECT coalesce(scenario, 'no scenario') AS scenario, system, runtime, runs, not_valid, rate, lowest,
-        highest, mixed, advice FROM flakes ORDER BY rate DESC, runs DESC, scenario""",
+        f"""SELECT coalesce(scenario, 'no scenario') AS scenario, system, runtime, runs, not_valid, rate, lowest,
+        highest, mixed, advice FROM flakes
+        ORDER BY advice = '{QUARANTINE}' DESC, rate DESC, runs DESC, scenario""",
         Bars(("scenario", "advice", "system", "runtime"), "rate", SHARE, "lowest", "highest"),
         _NO_VERDICT,
         alarm=lambda row: row["advice"] == QUARANTINE,
@@ -253,11 +258,11 @@ QUESTIONS: Final = (
     Question(
         "failures",
         "Which runs and seeds failed alike?",
-        """SELECT *, runs + seeds AS together FROM signatures ORDER BY verdict = 'invalid' DESC,
+        """SELECT *, runs + seeds AS together FROM signatures ORDER BY verdict IN ('invalid', 'unreadable') DESC,
         together DESC, promise, signature""",
         Bars(("promise", "signature", "verdict"), "together", "runs and seeds"),
         "nothing that failed",
-        alarm=lambda row: row["verdict"] == "invalid",
+        alarm=lambda row: row["verdict"] in ("invalid", "unreadable"),
     ),
     Question(
         "preceded-by",

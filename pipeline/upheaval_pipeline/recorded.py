@@ -270,6 +270,6 @@ def _extent(piece: Piece, begin: int, end: int, fault: str | None, schema: pa.Sc
         "end_position": end,
         "kind": "extent",
         "fields": canonical({"segment_length": piece.segment_length}),
-        "_reject": fault,
+        "_reject": fault and text(fault),
     }
     return pa.RecordBatch.from_pylist([row], schema=schema)

@@ -118,8 +118,24 @@ def batches(rows: Iterable[Row], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     rows = iter(rows)
     while batch := list(islice(rows, BATCH)):
         columns = list(zip(*batch, strict=True))
-        arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+        arrays = [_array(column, field.type) for column, field in zip(columns, schema, strict=True)]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _array(values: Iterable[Any], kind: pa.DataType) -> pa.Array:
+    """A column. A name of a file need not be UTF-8, and is in paths, reasons and findings."""
+    try:
+        return pa.array(values, kind)
+    except UnicodeEncodeError:
+        return pa.array(map(_with_storable_text, values), kind)
+
+
+def _with_storable_text(value: Any) -> Any:
+    if isinstance(value, str):
+        return text(value)
+    if isinstance(value, list | tuple):
+        return type(value)(map(_with_storable_text, value))
+    return {key: _with_storable_text(one) for key, one in value.items()} if isinstance(value, dict) else value
 
 
 def canonical(value: Json) -> str:
@@ -135,9 +151,9 @@ def text(value: str) -> str:
 def run_id(run: RunFolder) -> str:
     """The run's id, or the folder's name when the manifest cannot be read."""
     try:
-        return run.read_manifest().run_id
+        return text(run.read_manifest().run_id)
     except HarnessError:
-        return run.path.name
+        return text(run.path.name)
 
 
 def read_lines(path: Path, begin: int = 0, end: int | None = None) -> _Lines:

@@ -25,7 +25,7 @@ from upheaval_pipeline.lake import RUNS, Entry, Lake, head_of
 from upheaval_pipeline.lake_file import File
 from upheaval_pipeline.lake_files import BATCH, FILE_BYTES, files_of, with_batch, write_rows
 from upheaval_pipeline.leftovers import erase_leftovers, has_leftovers
-from upheaval_pipeline.tables import SEEDS_NAME, STORED, batches
+from upheaval_pipeline.tables import SEEDS_NAME, STORED, VERDICTS_NAME, batches
 
 ABANDONED_HOURS: Final = 24
 DUE_FILES: Final = 64
@@ -74,6 +74,8 @@ def optimize(lake: Lake, now: float | None = None) -> int:
 
     Raises `UsageError` for a damaged file with rows that count.
     """
+    if damage := lake.first_damage():
+        raise UsageError(damage)
     before = sum(map(len, lake.tables.values()))
     is_clean = True
     for table in sorted(lake.tables, key=lambda name: name == RUNS):
@@ -176,6 +178,8 @@ def _may_go(lake: Lake, file: File) -> bool:
     """Whether a damaged file of dropped runs has no rows of other runs that count, as far as its ranges say."""
     if file.table in (RUNS, SEEDS_NAME):
         return file.runs[0] == file.runs[1]
+    if file.table == VERDICTS_NAME:
+        return not lake.judged_in(file)
     return file.path not in {part.path for part in lake.parts(file.table, _runs_in(lake, file.table))}
 
 

@@ -45,9 +45,13 @@ def write_verdicts(lake: Lake, judged: Mapping[str, Judged]) -> None:
 
 
 def without_verdict(lake: Lake, runs: Sequence[str]) -> list[str]:
-    """The runs that this judge has not judged."""
+    """The runs that this judge has not judged, and those whose verdicts may be damaged."""
     entries = ((run, lake.entry(VERDICTS_NAME, run)) for run in runs)
-    return [run for run, entry in entries if entry is None or entry.made_by != judge_version()]
+    return [
+        run
+        for run, entry in entries
+        if entry is None or entry.made_by != judge_version() or lake.damage_of_verdicts(run)
+    ]
 
 
 def judged_by_this_version(lake: Lake, runs: Sequence[str]) -> dict[str, Judged]:

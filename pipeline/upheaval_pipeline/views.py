@@ -342,7 +342,8 @@ VIEWS: Final = (
         "a set of promises that were not valid together: of how many runs, the first and the last, and three of them",
         """SELECT j.broken, j.verdict, count(*) AS runs, min(r.created) AS first, max(r.created) AS last,
         slice(array_sort(collect_list(j.run)), 1, 3) AS examples
-        FROM judged AS j JOIN ran AS r ON j.run = r.run WHERE j.verdict <> 'valid' GROUP BY j.broken, j.verdict""",
+        FROM judged AS j LEFT JOIN ran AS r ON j.run = r.run WHERE j.verdict <> 'valid'
+        GROUP BY j.broken, j.verdict""",
     ),
     View(
         "signatures",
@@ -353,7 +354,7 @@ VIEWS: Final = (
         slice(array_sort(collect_set(folder)), 1, 3) AS folders
         FROM (SELECT v.promise, v.verdict, regexp_replace(v.detail, '[0-9]+', '#') AS signature, v.run,
             NULL AS seed, r.created, r.labels['commit'] AS commit, r.folder
-            FROM verdicts AS v JOIN ran AS r ON r.run = v.run WHERE v.verdict <> 'valid'
+            FROM verdicts AS v LEFT JOIN ran AS r ON r.run = v.run WHERE v.verdict <> 'valid'
             UNION ALL SELECT promise, verdict, regexp_replace(detail, '[0-9]+', '#'), NULL, struct(run, seed), NULL,
             NULL, nullif(folder, '') FROM seeds WHERE verdict <> 'valid') GROUP BY promise, verdict, signature""",
     ),

@@ -10,10 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from support.built_runs import good_run
+from support.built_runs import good_run, lost_operation
 from support.lakes import as_of_another_version, asked, judged_in_lake, killed_at, table_files
 from upheaval.checkers.judge import verify_run
+from upheaval.cli.main import main
 from upheaval.errors import EnvironmentFault, UsageError
+from upheaval.records import RunFolder
 from upheaval_pipeline.delta import snapshot
 from upheaval_pipeline.ingest import ingest
 from upheaval_pipeline.lake import Lake, open_lake
@@ -134,6 +136,43 @@ def test_a_file_that_is_not_as_it_was_written_is_named(
         file.write_bytes(kept)
 
 
+@pytest.fixture
+def with_broken_run(tmp_path: Path) -> tuple[Path, list[Path]]:
+    """A lake of a valid run and of one that lost an operation, each of its own ingest; and their folders."""
+    lake, folders = tmp_path / "lake", [built(tmp_path / "good", 40)[0], tmp_path / "lost"]
+    lost_operation(folders[1])
+    for folder in folders:
+        ingest(None, [folder], str(lake))
+    return lake, folders
+
+
+def broken(lake: Path) -> object:
+    return asked(str(lake), "SELECT run FROM judged WHERE verdict = 'invalid'", 9).rows
+
+
+@pytest.mark.parametrize("damage", [emptied, truncated, changed_in_its_footer, Path.unlink])
+def test_lost_verdicts_are_no_answer_and_are_judged_again(
+    damage: Callable[[Path], None], with_broken_run: tuple[Path, list[Path]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake, (_, folder) = with_broken_run
+    run = RunFolder(folder).read_manifest().run_id
+    first, damaged = broken(lake), []
+    ingested = ["ingest", str(folder), "--lake", str(lake), "--engine", "python"]
+    for mended_by in (["verify", "--lake", str(lake), "--new"], ingested):
+        last = max((f for f in open_lake(str(lake)).tables["verdicts"] if f.runs[0] == run), key=lambda f: f.batches)
+        damaged.append(str(lake / last.path))
+        damage(lake / last.path)
+        capsys.readouterr()
+        assert main(["ask", "--lake", str(lake), "--fail-if", "failures"]) == 2
+        error = capsys.readouterr().err
+        assert [file for file in damaged if file in error]
+        assert f"`upheaval verify --lake {lake} --new` judges run {run!r} again" in error
+        with pytest.raises(UsageError, match="again"):
+            optimize(open_lake(str(lake)))
+        assert main(mended_by) in (0, 1)
+        assert broken(lake) == first == ((run,),)
+
+
 def test_no_other_run_is_kept_from_being_judged(whole: tuple[Path, Path], spark: Any) -> None:
     lake, other = whole
     (file,) = files_of_run(lake, "trace", "run-0")
@@ -227,3 +266,49 @@ def test_a_damaged_commit_and_an_older_lake_are_refused_in_one_line(tmp_path: Pa
     (old / "commits" / "00000001-7.json").write_text("{}")
     with pytest.raises(UsageError, match="has the format of an older version: change it with `upheaval lake migrate"):
         ingest(None, folders, str(old))
+
+
+def without_manifest(folder: Path) -> None:
+    (folder / "manifest.json").write_text("{")
+
+
+def without_history(folder: Path) -> None:
+    (folder / "history.jsonl").write_text("{\n")
+
+
+@pytest.mark.parametrize("damage", [without_manifest, without_history])
+def test_a_run_that_cannot_be_judged_is_a_failure(
+    damage: Callable[[Path], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake, (good, bad) = str(tmp_path / "lake"), built(tmp_path / "runs", 40)
+    words = ["ask", "failures", "--lake", lake, "--fail-if", "failures"]
+    ingest(None, [good], lake)
+    assert main(words) == 0
+    damage(bad)
+    ingest(None, [bad], lake)
+    capsys.readouterr()
+    assert main(words) == 1
+    shown = capsys.readouterr()
+    assert f"1 runs cannot be judged: `upheaval verify --lake {lake}` says why" in shown.err
+    assert "unreadable" in shown.out
+    assert main(["ask", "slo", "--lake", lake, "--fail-if", "slo"]) == 0
+
+
+def test_a_folder_whose_name_is_not_utf_8_is_ingested(tmp_path: Path) -> None:
+    """With a run that can be read, one with a bad line, and one whose id is the name of its folder."""
+    lake, folder = str(tmp_path / "lake"), tmp_path / os.fsdecode(b"caf\xe9")
+    good, bad = built(folder, 40)
+    with (bad / "history.jsonl").open("a") as stream:
+        stream.write("{\n")
+    unread = folder / os.fsdecode(b"\xe9")
+    good_run(40).write(unread)
+    without_manifest(unread)
+    written = ingest(None, [good, bad, unread], lake)
+    assert written["run-0"]["rejects"] == 0
+    assert written["run-1"]["rejects"] == 1
+    assert written["\\udce9"]["rejects"] > 0
+    assert asked(lake, "SELECT folder FROM runs WHERE run = 'run-0'", 9).rows == ((f"{tmp_path}/caf\\udce9/0",),)
+    assert len(asked(lake, "SELECT run FROM judged", 9).rows) == 3
+    said: list[str] = []
+    assert ingest(None, [good, bad, unread], lake, said.append) == written
+    assert said == ["3 of 3 runs are in the lake as they are"]

@@ -31,9 +31,10 @@ def built(folder: Path, run: str) -> Path:
 
 @pytest.fixture(scope="module")
 def ingested(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A lake of a valid run, one that lost an operation, and a campaign."""
+    """A lake of a valid run, one that lost an operation and the catalog of an archive, and a campaign."""
     folder = tmp_path_factory.mktemp("ingested")
     lost_operation(folder / "lost")
+    (folder / "lost" / "member-2" / "archive" / "archive.catalog").unlink()
     ingest(None, [built(folder / "good", "good"), folder / "lost"], str(folder / "lake"))
     ingest_campaigns([written(folder / "seeds", some("1", 4, 1))], str(folder / "lake"))
     return folder / "lake"
@@ -65,6 +66,7 @@ def test_every_table_and_view_has_the_rows_that_queries_see(
     shutil.rmtree(lake)
     assert read(file, names) == expected
     assert len(expected["history"]) > 40
+    assert [row for row in expected["rejects"] if "'recording', 2, " in row and "archive.catalog" in row]
     assert [name for name in ("verdicts", "seeds", "ran", "flakes", "signatures") if not expected[name]] == []
     assert read(file, ["recording"]) == {"recording": []}
 
@@ -85,6 +87,20 @@ def test_a_database_is_replaced_as_a_whole_or_stays_as_it_was(
     assert "has 0 bytes and not" in capsys.readouterr().err
     assert len(read(file, ["ran"])["ran"]) == 3
     assert not file.with_name("lake.duckdb.new").exists()
+
+
+def test_an_export_that_fails_on_its_way_leaves_no_file(
+    lake: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (history, *_) = open_lake(lake).tables["history"]
+    path = Path(lake) / history.path
+    data = bytearray(path.read_bytes())
+    data[len(data) // 3] ^= 0xFF
+    path.write_bytes(data)
+    (tmp_path / "out").mkdir()
+    assert main(["lake", "export", "--lake", lake, "--out", str(tmp_path / "out" / "lake.duckdb")]) == 2
+    assert "hecksum" in capsys.readouterr().err
+    assert list((tmp_path / "out").iterdir()) == []
 
 
 def test_a_database_that_cannot_be_written_is_one_line(

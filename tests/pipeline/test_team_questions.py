@@ -61,6 +61,17 @@ def test_a_fault_in_a_halt_is_not_charged_with_it() -> None:
     assert of == {"kill": pytest.approx(0.4), "planned": pytest.approx(0.6), "none": 0}
 
 
+def test_a_test_for_quarantine_comes_before_any_number_of_others() -> None:
+    """An answer ends after its first rows, and these decide about `--fail-if`."""
+    fixed = RunRows("fixed", findings=[bad()], runtime="simulated", scenario="fixed")
+    flaky = [RunRows(f"flaky-{n}", findings=[bad()] * (n % 2), scenario="flaky") for n in range(10)]
+    rows = answer_to("flakes", [fixed, *flaky])
+    assert [(row["scenario"], row["rate"], row["advice"]) for row in rows] == [
+        ("flaky", 0.5, "quarantine"),
+        ("fixed", 1, "fix"),
+    ]
+
+
 def test_an_objective_has_a_budget_that_outages_use_up() -> None:
     runs = [RunRows("quiet", every_100_ms(100, 2100), scenario="quiet"), RunRows("gap", WITH_A_GAP)]
     with engine_with(runs, Asked(objective=0.5)) as engine:

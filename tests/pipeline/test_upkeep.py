@@ -214,9 +214,10 @@ def test_a_run_with_a_damaged_file_can_be_dropped(lake: Path) -> None:
     assert open_lake(str(lake)).flaws == {}
 
 
-def test_a_damaged_file_keeps_its_other_runs_from_being_lost(lake: Path) -> None:
+@pytest.mark.parametrize("table", ["history", "verdicts"])
+def test_a_damaged_file_keeps_its_other_runs_from_being_lost(table: str, lake: Path) -> None:
     upkeep.optimize(open_lake(str(lake)))
-    (file,) = table_files(lake, "history")
+    (file,) = table_files(lake, table)
     file.write_bytes(b"")
     with pytest.raises(UsageError, match=f"{file.name} has 0 bytes.*: ingest its runs again, or drop them"):
         upkeep.drop(open_lake(str(lake)), ["c"])
@@ -274,8 +275,9 @@ def test_info_counts_files_and_rows(lake: Path, capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().out.startswith("3 runs and 0 campaigns, ingested from 20")
 
 
-def test_a_damaged_file_is_named_and_not_compacted(lake: Path, tmp_path: Path) -> None:
-    (file,) = (lake / f.path for f in open_lake(str(lake)).tables["trace"] if f.runs == ("c", "c"))
+@pytest.mark.parametrize("table", ["trace", "runs", "verdicts"])
+def test_a_damaged_file_is_named_and_not_compacted(table: str, lake: Path, tmp_path: Path) -> None:
+    (file,) = (lake / f.path for f in open_lake(str(lake)).tables[table] if f.runs == ("c", "c"))
     file.write_bytes(b"")
     with pytest.raises(UsageError, match=f"{file.name} has 0 bytes"):
         upkeep.optimize(open_lake(str(lake)))
