@@ -47,8 +47,10 @@ class NodeState:
             self._file.truncate(FILE_LENGTH)
             self._file.write(0, [_initial_content()])
             self._file.sync(sync_level)
-            storage.sync_directory(layout.parent(path))
             content = self._file.read(0, FILE_LENGTH)
+        if self.is_new or sync_level > 0:
+            # The process that made the file may have ended before it synced the folder.
+            storage.sync_directory(layout.parent(path))
         header = messages.SCHEMA.decode_body(messages.NodeStateHeader, content)
         if header.version >> 16 != VERSION >> 16:
             raise DecodeError(f"node state file of version {header.version}, ours is {VERSION}")

@@ -5,8 +5,8 @@ position. The caller passes what an archive knows of a recording as a `Recording
 sync levels 1 and 2 synced, before the call returns.
 """
 
-from bisect import insort
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left, insort
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -35,6 +35,7 @@ __all__ = ["Entry", "EntryType", "RecordingExtent", "RecordingLog", "RecoveryPla
 
 # Far above what a cluster ever writes (64 bytes a term or snapshot); a longer file is not a recording log.
 MAX_FILE_LENGTH: Final = 256 * 1024 * 1024
+_PAGE_LENGTH: Final = 4096
 
 
 class RecordingLog:
@@ -51,8 +52,11 @@ class RecordingLog:
         self._file: File = storage.open(path, create=create)
         self._entries: list[Entry] = []
         self._terms: dict[int, Entry] = {}
+        self._log_recording_id = NULL_VALUE
+        """That of all terms, invalid ones included."""
         self._next_index = 0
-        if is_new:
+        if is_new or sync_level > 0:
+            # The process that made the file may have ended before it synced the folder.
             storage.sync_directory(layout.parent(path))
         self.reload()
 
@@ -164,24 +168,13 @@ class RecordingLog:
         _check_recording_id(recording_id)
         if leadership_term_id in self._terms:
             raise UsageError(f"leadership term {leadership_term_id} is already known")
-        for entry in self._entries:
-            if entry.type is EntryType.TERM and entry.recording_id != recording_id:
-                raise UsageError(f"terms are in recording {entry.recording_id}, not {recording_id}")
+        if self._log_recording_id not in (NULL_VALUE, recording_id):
+            raise UsageError(f"terms are in recording {self._log_recording_id}, not {recording_id}")
         if leadership_term_id - 1 in self._terms:
             self.commit_log_position(TermId(leadership_term_id - 1), term_base_log_position)
         following = self._terms.get(leadership_term_id + 1)
         end = NULL_POSITION if following is None else following.term_base_log_position
-        return self._append(
-            Entry(
-                recording_id,
-                leadership_term_id,
-                term_base_log_position,
-                end,
-                timestamp,
-                CONSENSUS_MODULE_ID,
-                EntryType.TERM,
-            )
-        )
+        return self._append(_term(recording_id, leadership_term_id, term_base_log_position, end, timestamp))
 
     def commit_log_position(self, leadership_term_id: TermId, log_position: Position) -> None:
         """Write the end position of a term. Raises `UsageError` when the term is unknown."""
@@ -394,25 +387,31 @@ class RecordingLog:
                 raise DecodeError(f"record {self._next_index} is missing")
             self._file.truncate(end)
         terms: dict[int, Entry] = {}
-        recording_id: int | None = None
+        recording_id = NULL_VALUE
         for entry in entries:
             if entry.type is EntryType.TERM:
-                if recording_id not in (None, entry.recording_id):
+                if recording_id not in (NULL_VALUE, entry.recording_id):
                     raise DecodeError(f"terms in the recordings {recording_id} and {entry.recording_id}")
                 recording_id = entry.recording_id
                 if entry.is_valid and terms.setdefault(entry.leadership_term_id, entry) is not entry:
                     raise DecodeError(f"two entries for leadership term {entry.leadership_term_id}")
         self._entries = sorted(entries, key=sort_key)
         self._terms = terms
+        self._log_recording_id = recording_id
 
     # --- helpers
 
     def _latest_terms_first(self) -> list[Entry]:
         return sorted(self._terms.values(), key=lambda entry: entry.leadership_term_id, reverse=True)
 
-    def _append_terms(self, recording_id: int, terms: Iterable[int], base: Position, timestamp: int) -> None:
-        for leadership_term_id in terms:
-            self.append_term(recording_id, TermId(leadership_term_id), base, timestamp)
+    def _append_terms(self, recording_id: int, terms: Sequence[int], base: Position, timestamp: int) -> None:
+        """Append terms without length, later than all that are known. The last one is open."""
+        if not terms:
+            return
+        if terms[0] - 1 in self._terms:
+            self.commit_log_position(TermId(terms[0] - 1), base)
+        ended = [_term(recording_id, TermId(term_id), base, base, timestamp) for term_id in terms[:-1]]
+        self._append(*ended, _term(recording_id, TermId(terms[-1]), base, NULL_POSITION, timestamp))
 
     def _append_snapshot(self, entry: Entry) -> Entry:
         _check_recording_id(entry.recording_id)
@@ -428,18 +427,33 @@ class RecordingLog:
             return revived
         return self._append(entry)
 
-    def _append(self, entry: Entry) -> Entry:
-        entry = replace(entry, entry_index=self._next_index, offset=align(self._file.size(), RECORD_ALIGNMENT))
-        self._write(entry.offset, encode_entry(entry))
-        self._next_index += 1
-        insort(self._entries, entry, key=sort_key)
-        if entry.type is EntryType.TERM:
-            self._terms[entry.leadership_term_id] = entry
-        return entry
+    def _append(self, *entries: Entry) -> Entry:
+        """Write and sync the entries a page at a time: a power cut that loses some of many leaves no hole before
+        others. Returns the last one as it is in the file.
+        """
+        placed: list[Entry] = []
+        content = b""
+        begin = align(self._file.size(), RECORD_ALIGNMENT)
+        for entry in entries:
+            if content and (begin + len(content)) % _PAGE_LENGTH == 0:
+                self._write(begin, content)
+                begin, content = begin + len(content), b""
+            index, offset = self._next_index + len(placed), begin + len(content)
+            placed.append(replace(entry, entry_index=index, offset=offset))
+            content += encode_entry(placed[-1])
+        self._write(begin, content)
+        self._next_index += len(placed)
+        for entry in placed:
+            insort(self._entries, entry, key=sort_key)
+            if entry.type is EntryType.TERM:
+                self._terms[entry.leadership_term_id] = entry
+                self._log_recording_id = entry.recording_id
+        return placed[-1]
 
     def _replace(self, old: Entry, new: Entry) -> None:
         """Put `new` in the place of `old`; both have the same sort key."""
-        self._entries[self._entries.index(old)] = new
+        first = bisect_left(self._entries, sort_key(old), key=sort_key)
+        self._entries[self._entries.index(old, first)] = new
         if new.type is EntryType.TERM:
             if new.is_valid:
                 self._terms[new.leadership_term_id] = new
@@ -467,6 +481,10 @@ class RecordingLog:
     def _write(self, offset: int, content: bytes) -> None:
         self._file.write(offset, [content])
         self._file.sync(self._sync_level)
+
+
+def _term(recording_id: int, term_id: TermId, base: Position, end: Position, timestamp: int) -> Entry:
+    return Entry(recording_id, term_id, base, end, timestamp, CONSENSUS_MODULE_ID, EntryType.TERM)
 
 
 def _check_recording_id(recording_id: int) -> None:

@@ -102,14 +102,13 @@ class FragmentAssembler:
     bytes, which is what bounds the memory that a peer can claim.
     """
 
-    __slots__ = ("_expected", "_parts", "_size", "max_length", "too_long")
+    __slots__ = ("_expected", "_message", "max_length", "too_long")
 
     def __init__(self, max_length: int = MAX_MESSAGE_LENGTH) -> None:
         self.max_length = max_length
         # How many messages were dropped for their length.
         self.too_long = 0
-        self._parts: list[bytes] = []
-        self._size = 0
+        self._message = bytearray()
         self._expected = -1
 
     def on_fragment(self, flags: int, payload: Buffer, position: int, end_position: int) -> Buffer | None:
@@ -126,22 +125,21 @@ class FragmentAssembler:
         elif position != self._expected:
             self.reset()
             return None
-        self._size += len(payload)
-        if self._size > self.max_length:
+        if len(self._message) + len(payload) > self.max_length:
             self.too_long += 1
             self.reset()
             return None
-        self._parts.append(bytes(payload))
+        # Fragments without payload are legal, and endless ones must cost nothing.
+        self._message += payload
         self._expected = end_position
         if not flags & FLAG_END:
             return None
-        message = b"".join(self._parts)
+        message = bytes(self._message)
         self.reset()
         return message
 
     def reset(self) -> None:
         """Forget a message begun."""
         if self._expected >= 0:
-            self._parts = []
-            self._size = 0
+            self._message = bytearray()
             self._expected = -1

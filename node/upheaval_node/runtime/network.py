@@ -82,7 +82,7 @@ class SocketNetwork:
             return SelectorListener(self, _bind_unix(path), address, address, accept)
         host, port = host_and_port(address)
         family, socket_address = without_lookup(host, port) or look_up(host, port)
-        sock = socket.socket(family, socket.SOCK_STREAM)
+        sock = _new_socket(address, family)
         try:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             sock.bind(socket_address)
@@ -247,9 +247,17 @@ class SelectorListener:
             self._loop.register(self._socket.fileno(), READABLE, self._on_ready)
 
 
+def _new_socket(address: str, family: int) -> socket.socket:
+    try:
+        return socket.socket(family, socket.SOCK_STREAM)
+    except OSError as error:
+        # No descriptor is left.
+        raise _listen_error(address, error) from error
+
+
 def _bind_unix(path: str) -> socket.socket:
     """A listening Unix socket; the socket file that a killed process left is replaced."""
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    sock = _new_socket(UNIX_PREFIX + path, socket.AF_UNIX)
     try:
         try:
             sock.bind(path)

@@ -8,6 +8,7 @@ import faulthandler
 import gc
 import json
 import os
+import resource
 import signal
 import sys
 import traceback
@@ -58,6 +59,7 @@ def run_program(name: str, make: Callable[[], Program]) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
     signal.signal(signal.SIGHUP, reload)
+    _allow_descriptors()
     if log_lines.are_wanted():
         log_lines.show_python_logging(name)
     try:
@@ -73,6 +75,14 @@ def run_program(name: str, make: Callable[[], Program]) -> int:
     if process is not None:
         process.record_end(status, reason)
     return int(status)
+
+
+def _allow_descriptors() -> None:
+    """Raise the soft limit of descriptors, often 1,024, to the hard one: each of four listeners accepts as many."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # A hard limit above what the system allows at most stays as it is.
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _say_failure(name: str, error: Exception, status: ExitStatus) -> None:

@@ -1,6 +1,7 @@
 """The recording log: what is appended is found again, in Aeron's bytes and order, and misuse is refused."""
 
 from itertools import pairwise
+from random import Random
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -9,6 +10,7 @@ from support.memory_storage import MemoryStorage
 from support.wire_data import golden
 from upheaval_node.errors import DecodeError, StorageError, UsageError
 from upheaval_node.files.layout import RECORDING_LOG
+from upheaval_node.files.node_state import NodeState
 from upheaval_node.files.recording_log import Entry, EntryType, RecordingLog
 from upheaval_node.types import NULL_POSITION, NULL_VALUE
 
@@ -448,6 +450,44 @@ def test_terms_missing_after_a_known_one_have_no_length(
     assert terms(log) == expected
 
 
+def test_many_missing_terms_are_those_of_one_after_the_other_and_take_few_writes() -> None:
+    count = 1_000
+    storage, log = new_log(sync_level=1)
+    other, one_by_one = new_log(sync_level=1)
+    for each in (log, one_by_one):
+        each.append_term(1, 0, 0, 7)
+    before = storage.count_syncs
+    log.ensure_coherent(1, 0, 0, count, 64, NULL_POSITION, 7)
+    # 64 bytes a term, in pages of 4 KiB, and the end of the term that was open.
+    assert storage.count_syncs - before <= 64 * count // 4096 + 3
+    for term in range(1, count + 1):
+        one_by_one.append_term(1, term, 64, 7)
+    assert storage.content(RECORDING_LOG) == other.content(RECORDING_LOG)
+    assert terms(log) == terms(reloaded(storage)) == terms(one_by_one)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_power_cut_among_many_missing_terms_leaves_no_hole(seed: int) -> None:
+    storage, log = new_log(sync_level=1)
+    log.append_term(1, 0, 0, 7)
+    left = 2 + seed % 5
+
+    def cut() -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            # The write is done, its sync is not.
+            storage.error = "cut"
+
+    storage.before_change = cut
+    with pytest.raises(StorageError):
+        log.ensure_coherent(1, 0, 0, 1_000, 64, NULL_POSITION, 7)
+    storage.before_change = storage.error = None
+    storage.power_cut(Random(seed))
+    known = terms(RecordingLog(storage, sync_level=1, create=False))
+    assert known == [(0, 0, 64), *((term, 64, 64) for term in range(1, len(known)))]
+
+
 def test_a_closed_term_keeps_its_end_when_the_next_begins() -> None:
     _, log = new_log()
     log.append_term(1, 0, 0, 1)
@@ -592,3 +632,16 @@ def test_more_records_than_one_page_holds_are_read_back() -> None:
         log.append_standby_snapshot(number, 0, 0, number, 1, -1, "host:" + "9" * (number % 60 + 1))
     assert len(storage.content(RECORDING_LOG)) > 4 * 4096
     assert list(reloaded(storage).entries) == list(log.entries)
+
+
+def test_a_folder_that_the_first_process_did_not_sync_is_synced_by_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = MemoryStorage()
+    with monkeypatch.context() as killed:
+        killed.setattr(storage, "sync_directory", lambda _: None)
+        RecordingLog(storage, sync_level=1)
+        NodeState(storage, sync_level=1)
+    RecordingLog(storage, sync_level=1).append_term(1, 0, 0, 7)
+    NodeState(storage, sync_level=1).propose_max_candidate_term_id(5, 0, 0)
+    storage.power_cut()
+    assert terms(RecordingLog(storage, create=False)) == [(0, 0, NULL_POSITION)]
+    assert NodeState(storage, create=False).candidate_term_id == 5

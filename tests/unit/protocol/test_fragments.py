@@ -1,5 +1,7 @@
 """A message cut into frames comes out as it went in, and only whole."""
 
+import tracemalloc
+
 from hypothesis import given, settings, strategies as st
 
 from upheaval_node.protocol import frames
@@ -91,3 +93,18 @@ def test_a_message_above_the_limit_is_dropped_and_its_rest_ignored() -> None:
     assert [assembler.on_fragment(*fragment) for fragment in found] == [None] * len(found)
     _, fitting = frames_of(bytes(100), 32)
     assert [assembler.on_fragment(*fragment) for fragment in fitting][-1] == bytes(100)
+
+
+def test_fragments_without_payload_take_no_memory() -> None:
+    assembler = FragmentAssembler()
+    tracemalloc.start()
+    try:
+        assembler.on_fragment(frames.FLAG_BEGIN, b"a", 0, 64)
+        before, _ = tracemalloc.get_traced_memory()
+        for position in range(64, 64 + 32 * 20_000, 32):
+            assert assembler.on_fragment(0, b"", position, position + 32) is None
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert after - before < 20_000
+    assert assembler.on_fragment(frames.FLAG_END, b"z", 64 + 32 * 20_000, 64 + 32 * 20_001) == b"az"

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import resource
 import socket
 import threading
 import time
@@ -102,6 +103,17 @@ def test_a_port_in_use_is_one_clear_line(network: SelectorNetwork) -> None:
     with pytest.raises(NetworkError) as caught:
         network.listen(first.address, lambda _: Recorder())
     assert str(caught.value) == f"cannot listen on {first.address}: the address is in use by another process"
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:0", "unix:s"])
+def test_a_listener_without_a_descriptor_is_one_clear_line(network: SelectorNetwork, address: str) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
+    try:
+        with pytest.raises(NetworkError, match=f"cannot listen on {address}: too many open files"):
+            network.listen(address, lambda _: Recorder())
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 def test_a_unix_socket_in_use_is_refused_and_a_left_one_is_replaced(network: SelectorNetwork) -> None:
