@@ -23,9 +23,9 @@ WRITING_S: Final = 3600.0
 """No writer takes so long from a file to its commit, unless it fails."""
 
 
-def erase_leftovers(place: Place, runs: Collection[str], now: float | None = None) -> int:
+def erase_leftovers(place: Place, runs: Collection[str]) -> int:
     """Delete files without a commit that have rows of runs; return how many had to stay. Raises `EnvironmentFault`."""
-    now = time.time() if now is None else now
+    now = time.time()
     left = 0
     for table in STORED:
         for info in _uncommitted(place, table):

@@ -69,27 +69,25 @@ class _Extent:
         return self.end - self.start
 
 
-def measure(spark: SparkSession, folders: Sequence[Path], buckets: int = 120) -> Iterator[Measured]:
+def measure(spark: SparkSession, folders: Sequence[Path]) -> Iterator[Measured]:
     """The figures of runs, in their order. Raises `UsageError` for what is no run folder."""
     for begin in range(0, len(folders), RUNS_OF_A_JOB):
         with run_tables.of_folders(spark, folders[begin : begin + RUNS_OF_A_JOB]) as tables:
-            yield from figures_of(tables, buckets)
+            yield from figures_of(tables)
 
 
-def measure_lake(spark: SparkSession, lake: Lake, runs: Sequence[str], buckets: int = 120) -> Iterator[Measured]:
+def measure_lake(spark: SparkSession, lake: Lake, runs: Sequence[str]) -> Iterator[Measured]:
     """The figures of runs of a lake, in their order. Raises `UsageError` when one is not there."""
-    return run_tables.each_of_lake(spark, lake, runs, lambda tables: figures_of(tables, buckets))
+    return run_tables.each_of_lake(spark, lake, runs, figures_of)
 
 
-def figures_of(tables: RunTables, buckets: int = 120) -> list[Measured]:
+def figures_of(tables: RunTables) -> list[Measured]:
     """The figures of each run, whatever holds their tables."""
     unreadable = _unreadable(tables)
     places = range(len(tables.runs))
     extents = _extents(tables)
     spark = tables.history.sparkSession
-    known = [
-        (place, extents[place].start, extents[place].length, len(_edges(extents, place, buckets))) for place in places
-    ]
+    known = [(place, extents[place].start, extents[place].length, len(_edges(extents, place))) for place in places]
     runs = F.broadcast(spark.createDataFrame(known, "run int, start long, run_length long, edges int"))
     answered = tables.history.where("outcome = 'ok'").join(runs, "run")
     t, took = F.col("complete_ns") - F.col("start"), F.col("complete_ns") - F.col("invoke_ns")
@@ -112,7 +110,7 @@ def figures_of(tables: RunTables, buckets: int = 120) -> list[Measured]:
         extent, load = extents[place], (extents[place].begun - extents[place].start, last.get(place, 0))
         count, _, *latency = totals[place][0] if totals[place] else (0, 0)
         by_outcome = dict(counts[place])
-        edges = _edges(extents, place, buckets)
+        edges = _edges(extents, place)
         of_bucket = {bucket: (n, p50, p99) for bucket, n, p50, p99 in filled[place]}
         return Figures(
             length_ns=extent.length,
@@ -145,8 +143,8 @@ def _by_run(frame: DataFrame) -> defaultdict[int, list[Any]]:
     return rows_by_run
 
 
-def _edges(extents: Sequence[_Extent], place: int, buckets: int) -> list[int]:
-    return edges_of(extents[place].length, buckets)
+def _edges(extents: Sequence[_Extent], place: int) -> list[int]:
+    return edges_of(extents[place].length)
 
 
 def _late_timers(tables: RunTables) -> defaultdict[int, list[float]]:

@@ -189,9 +189,9 @@ def _require_whole(lake: Lake, files: Iterable[File]) -> None:
         raise UsageError(f"{flaw}: ingest its runs again, or drop them")
 
 
-def older_than(lake: Lake, days: float, now: datetime | None = None) -> list[str]:
+def older_than(lake: Lake, days: float) -> list[str]:
     """The runs that were made so long ago, or ingested where they do not say when; and campaigns that were ingested."""
-    limit = (now or datetime.now(UTC)) - timedelta(days=days)
+    limit = datetime.now(UTC) - timedelta(days=days)
     columns = arrow_schema("run string, created string")
     created = {row["run"]: row["created"] for row in lake.read(RUNS, columns, lake.runs(RUNS))}
     entries: Iterable[tuple[str, Entry | None]] = chain(

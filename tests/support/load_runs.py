@@ -9,12 +9,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from support.valid import require_valid
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
 from upheaval.runtimes.cluster_file import has_cluster
 from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.system.process_table import processes_of
 from upheaval.waits import wait_until
+from upheaval_chaos.exit_status import CommandStatus
 
 Command = subprocess.Popen[str]
 
@@ -83,10 +86,17 @@ def kill_the_leader(cluster: AnyCluster) -> None:
 
 
 def finish(process: Command, status: int) -> dict[str, Any]:
-    """What the command printed at its end."""
-    output, errors = process.communicate(timeout=120)
-    assert process.returncode == status, (output, errors)
+    """What the command printed at its end. With status 0 the run is valid as `require_valid` takes it: its members may
+    have been starved, and the status is then that of unknown.
+    """
+    output, errors = process.communicate(timeout=240)
+    may_be_starved = status == CommandStatus.VALID and process.returncode == CommandStatus.UNKNOWN
+    assert may_be_starved or process.returncode == status, (output, errors)
     result: dict[str, Any] = json.loads(output)
+    if may_be_starved:
+        require_valid(verify_run(result["run"]))
+    elif status == CommandStatus.VALID:
+        assert result["verdict"] == "valid"
     return result
 
 

@@ -1,6 +1,7 @@
 """The list of runs of `upheaval ui`, the page of each, and its figures, which are those of the commands."""
 
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -89,6 +90,22 @@ def test_a_run_that_is_removed_while_its_page_is_open_is_one_line(server: PageSe
     for path in ("/runs/short-lived", "/api/runs/short-lived/figures", "/live/short-lived"):
         answer = ask(server, path)
         assert (answer.status, "no run 'short-lived'" in answer.json["error"]) == (400, True)
+
+
+def test_a_folder_whose_name_is_not_utf_8_is_served_like_any_other(server: PageServer, runs: Path) -> None:
+    folder = runs / os.fsdecode(b"caf\xe9")
+    good_run().write(folder)
+    address = "/runs/caf%5Cudce9"
+    assert f'href="{address}"' in ask(server, "/").text
+    assert r"caf\udce9" in {row["name"] for row in ask(server, "/api/runs").json}
+    assert (ask(server, address).status, ask(server, f"/api{address}/verdict").json["verdict"]) == (200, "valid")
+    torn = runs / os.fsdecode(b"torn-\xe9")
+    torn.mkdir()
+    (torn / "manifest.json").write_text("{")
+    assert ask(server, "/").status == ask(server, "/api/runs").status == 200
+    assert ask(server, "/runs/torn-%5Cudce9").status == 400
+    shutil.rmtree(folder)
+    shutil.rmtree(torn)
 
 
 def test_what_is_not_in_the_folder_is_not_served(server: PageServer) -> None:

@@ -13,6 +13,7 @@ from typing import Final
 
 from upheaval.aeron_jars import jar
 from upheaval.aeron_programs import AGENT, CLASSES, JAR, agent_jar, member_classes
+from upheaval.errors import UsageError
 from upheaval.images import programs
 from upheaval.images.catalogue import Image
 from upheaval.repository import REPOSITORY
@@ -23,6 +24,9 @@ _PYTHON: Final = "3.11"
 _GLIBC_MINORS: Final = range(36, 16, -1)
 _INDEX_TIMEOUT_S: Final = 15
 _OURS: Final = re.compile(r"\s*upheaval\s*([\[=<>~!;@#]|$)", re.IGNORECASE)
+_OTHER_FILE: Final = re.compile(
+    r"\s*(?P<option>-[rcf]|--requirement|--constraint|--find-links)(?:\s*=\s*|\s*)(?P<path>\S+)"
+)
 _MACHINES: Final = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
 
 
@@ -59,13 +63,26 @@ def fetch_own(requirements: Path, machine: str, folder: Path) -> Path:
     """
     target, listed = folder / "packages", folder / "own.txt"
     target.mkdir()
-    lines = requirements.read_text(encoding="utf-8").splitlines()
-    listed.write_text("\n".join(line for line in lines if not _OURS.match(line)) + "\n", encoding="utf-8")
+    try:
+        lines = requirements.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{requirements} is not UTF-8 (byte {error.start}): save it as UTF-8") from None
+    beside = requirements.absolute().parent
+    ours = [_with_absolute_path(line, beside) for line in lines if not _OURS.match(line)]
+    listed.write_text("\n".join(ours) + "\n", encoding="utf-8")
     # Without a retry pip does not say that the index does not answer.
     once = ("--retries", "1", "--timeout", str(_INDEX_TIMEOUT_S))
     options = ("--target", str(target), "--no-compile", "--root-user-action=ignore", "--only-binary=:all:", *once)
     _pip("install", *options, *_platform_options(machine), "-r", str(listed))
     return target
+
+
+def _with_absolute_path(line: str, beside: Path) -> str:
+    """A line whose file, if it names one, is found from any folder. pip looks beside the file that has the line."""
+    named = _OTHER_FILE.match(line)
+    if named is None or named["path"].startswith("${") or "://" in named["path"]:
+        return line
+    return f"{named['option']} {beside / named['path']}{line[named.end() :]}"
 
 
 def split(requirements: str, without_wheels: Sequence[str]) -> tuple[str, str]:

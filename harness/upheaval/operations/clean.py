@@ -43,9 +43,13 @@ def clean(*, runs: Path | None, older_s: float, is_dry: bool) -> Iterator[Leftov
     if not is_dry:
         end_abandoned()
     for volume in abandoned_volumes():
-        yield Leftover("volume", str(volume.folder))
-        if not is_dry:
-            volume.save()
+        try:
+            if not is_dry:
+                volume.save()
+        except (HarnessError, OSError) as error:
+            yield Left(str(volume.folder), str(error))
+        else:
+            yield Leftover("volume", str(volume.folder))
     yield from _in_engine(is_dry=is_dry)
     for folder in abandoned_folders(remove=not is_dry):
         yield Leftover("folder", str(folder))
@@ -70,32 +74,42 @@ def _in_engine(*, is_dry: bool) -> Iterator[Leftover | Left]:
 def _old_runs(runs: Path, older_s: float, *, is_dry: bool) -> Iterator[Leftover | Left]:
     now_s = time.time()
     for folder in _run_folders(runs):
+        if isinstance(folder, Left):
+            yield folder
+            continue
         try:
             manifest = RunFolder(folder).read_manifest()
             if now_s - _changed_s(folder) < older_s:
                 continue
             why = _lives(manifest)
+            if not why and not is_dry:
+                shutil.rmtree(folder)
         except (HarnessError, OSError) as error:
+            why = str(error)
+        yield Left(str(folder), why) if why else Leftover("run", str(folder))
+
+
+def _run_folders(runs: Path) -> Iterator[Path | Left]:
+    """The run folders directly in `runs`, those in its folders that are not runs themselves, such as campaigns, and
+    the folders that cannot be read.
+    """
+    try:
+        folders = _folders_in(runs) if runs.is_dir() else []
+    except OSError as error:
+        yield Left(str(runs), str(error))
+        return
+    for folder in folders:
+        try:
+            is_run = RunFolder(folder).manifest_file.is_file()
+            inner = () if is_run else [path for path in _folders_in(folder) if RunFolder(path).manifest_file.is_file()]
+        except OSError as error:
             yield Left(str(folder), str(error))
             continue
-        if why:
-            yield Left(str(folder), why)
-            continue
-        if not is_dry:
-            shutil.rmtree(folder)
-        yield Leftover("run", str(folder))
+        yield from (folder,) if is_run else inner
 
 
-def _run_folders(runs: Path) -> Iterator[Path]:
-    """The run folders directly in `runs`, and those in its folders that are not runs themselves, such as campaigns."""
-    for folder in sorted(runs.iterdir()) if runs.is_dir() else ():
-        if folder.is_symlink() or not folder.is_dir():
-            continue
-        if RunFolder(folder).manifest_file.is_file():
-            yield folder
-        else:
-            inner = (path for path in sorted(folder.iterdir()) if path.is_dir() and not path.is_symlink())
-            yield from (path for path in inner if RunFolder(path).manifest_file.is_file())
+def _folders_in(parent: Path) -> list[Path]:
+    return [path for path in sorted(parent.iterdir()) if path.is_dir() and not path.is_symlink()]
 
 
 def _changed_s(folder: Path) -> float:

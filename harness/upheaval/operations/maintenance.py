@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
+from upheaval.operations.archive_copy import copy_archive
 from upheaval.records import MemberFolder
 from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.renewal import Renewal
@@ -135,7 +136,7 @@ def _seed(source: MemberFolder, target: MemberFolder) -> None:
     """
     target.cluster.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(source.recording_log, target.recording_log)
-    shutil.copytree(source.archive, target.archive, ignore=shutil.ignore_patterns("*.dat", "*.lck", "*.new"))
+    copy_archive(source.archive, target.archive)
 
 
 def _wait_until_quorum(cluster: AnyCluster) -> None:

@@ -15,6 +15,7 @@ from upheaval.errors import UsageError
 from upheaval.records import jsonfields
 from upheaval.records.jsonfields import FieldError
 from upheaval.records.run_folder import RunFolder, write_atomically
+from upheaval.records.utf8 import storable
 
 LABELS_FILE: Final = "labels.json"
 TEST: Final = "test"
@@ -71,7 +72,7 @@ def write_labels(run: Path, labels: Mapping[str, str]) -> None:
     """Write `labels.json`, unless there are none. Raises `EnvironmentFault` when that is not possible."""
     if labels:
         # A variable may have bytes that are no UTF-8, which a reader would refuse.
-        known = {name: value.encode("utf-8", "backslashreplace").decode("utf-8") for name, value in labels.items()}
+        known = {name: storable(value) for name, value in labels.items()}
         write_atomically(run / LABELS_FILE, json.dumps(known, indent=2, sort_keys=True) + "\n")
 
 

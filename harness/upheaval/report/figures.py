@@ -30,6 +30,8 @@ from upheaval_node.types import MS, US, S
 
 TIMERS_SERVICE: Final = "timers"
 
+_BUCKETS: Final = 120
+"""Intervals of a run in which answers are counted."""
 GAP_NS = S // 4
 """Longer than this without an answer is called unavailable."""
 AROUND_NS = 2 * S
@@ -183,7 +185,7 @@ def _late_timers_of(run: RunFolder, manifest: Manifest) -> list[float]:
     return [] if log is None else late_timers(log.entries, log.events.timers, log.events.time_unit)
 
 
-def measure_run(run: RunFolder, buckets: int = 120) -> Figures:
+def measure_run(run: RunFolder) -> Figures:
     """Raises `UsageError` for a folder that is no run folder or holds a malformed file."""
     manifest = run.read_manifest()
     operations = list(run.read_history()) if run.history_file.exists() else []
@@ -207,7 +209,7 @@ def measure_run(run: RunFolder, buckets: int = 120) -> Figures:
         counts={outcome.value: sum(o.outcome is outcome for o in operations) for outcome in Outcome},
         rate=len(answered) * S / max(load[1] - load[0], 1),
         latency=(percentile(latencies, 0.5), percentile(latencies, 0.99), latencies[-1]) if latencies else None,
-        buckets=_buckets(answered, end - start, buckets),
+        buckets=_buckets(answered, end - start),
         gaps=[(a, b) for (a, _), (b, _) in pairwise(answered) if b - a > GAP_NS],
         members={
             member: member_spans(events, start, end, kills_of(member, faults)) for member, events in traces.items()
@@ -236,9 +238,9 @@ def percentile(ordered: Sequence[float], fraction: float) -> float:
     return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
 
 
-def edges_of(length: int, count: int) -> list[int]:
+def edges_of(length: int) -> list[int]:
     """The edges of about equal intervals, none of them empty."""
-    count = min(count, length)
+    count = min(_BUCKETS, length)
     return [length * i // count for i in range(count + 1)]
 
 
@@ -255,8 +257,8 @@ def extent_of(
     return (min(moments), max(max(moments), min(moments) + 1)) if moments else (0, 1)
 
 
-def _buckets(answered: Sequence[tuple[int, int]], length: int, count: int) -> list[Bucket]:
-    edges = edges_of(length, count)
+def _buckets(answered: Sequence[tuple[int, int]], length: int) -> list[Bucket]:
+    edges = edges_of(length)
     buckets = []
     for begin, end in pairwise(edges):
         low = bisect_left(answered, (begin, -1))

@@ -90,8 +90,12 @@ def choose_base_port(members: int) -> int:
     span = members * PORTS_A_MEMBER
     for _ in range(_ATTEMPTS):
         base_port = draw.randrange(_LOWEST, _HIGHEST - span, PORTS_A_MEMBER)
-        if _claim(base_port, members) and first_used(cluster_ports(base_port, members)) is None:
+        if not _claim(base_port, members):
+            continue
+        if first_used(cluster_ports(base_port, members)) is None:
+            _limit_claims()
             return base_port
+        _claims.pop().close()
     raise EnvironmentFault(f"found no {span} free ports between {_LOWEST} and {_HIGHEST}: end what holds them")
 
 
@@ -109,9 +113,12 @@ def _claim(base_port: int, members: int) -> bool:
                 # Most claims last until the process ends.
                 claimed.callback(os.close, claim.detach())
         _claims.append(claimed.pop_all())
-    if len(_claims) > _MAX_CLAIMS:
-        _claims.popleft().close()
     return True
+
+
+def _limit_claims() -> None:
+    while len(_claims) > _MAX_CLAIMS:
+        _claims.popleft().close()
 
 
 def require_free(base_port: int, members: int) -> None:

@@ -23,7 +23,7 @@ from upheaval.runtimes.member_files import FolderFiles
 from upheaval.runtimes.new_runs import made, new_manifest, with_base_port
 from upheaval.runtimes.node import STOP_TIMEOUT_S, LiveNode
 from upheaval.runtimes.process_node import ProcessNode
-from upheaval.runtimes.volumes import abandoned_volumes
+from upheaval.runtimes.volumes import save_abandoned
 from upheaval.security import policy as security
 from upheaval.system import (
     CLUSTER_OF_THREE,
@@ -243,8 +243,7 @@ class ProcessCluster(LiveCluster[ProcessMember]):
         path = Path(folder).absolute()
         spec = made(spec, cls.runtime)
         end_abandoned()
-        for volume in abandoned_volumes():
-            volume.save()
+        save_abandoned()
         spec = with_base_port(spec)
         cluster_file.require_usable(path)
         cluster = cls(path, spec, detached=detached)

@@ -7,6 +7,7 @@ wiring; the workload chooses operations and settles outcomes.
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from random import SystemRandom
@@ -18,7 +19,7 @@ from upheaval.records import ClientStall, RunFolder
 from upheaval.runtimes.live import AnyCluster
 from upheaval.system import ClientNeeds
 from upheaval.waits import wait_until
-from upheaval.workload import Load, LoadCounts, LoadMaker, WorkloadSettings
+from upheaval.workload import ClientLoad, Load, LoadCounts, LoadMaker, WorkloadSettings
 from upheaval_node.media.resolver import NamingResolver
 from upheaval_node.runtime.client_security import client_identity
 from upheaval_node.runtime.clock import SystemClock
@@ -52,25 +53,21 @@ class ProcessLoad:
         make: LoadMaker = Load,
     ) -> None:
         way = cluster.way_in()
-        self._history = cluster.run.history_writer()
-        self._loop = Loop()
         tls = cluster.client_tls()
-        self._network = SelectorNetwork(self._loop, client_identity(tls, lambda _: None))
         if tls is not None:
             names = {endpoint: member_name(member_id) for member_id, endpoint in way.endpoints.items()}
             way = replace(way, resolver=NamingResolver(way.resolver, names, MEMBER))
-        needs = ClientNeeds(way, self._network, SystemRandom(), credentials_supplier(credentials_file))
-        self._clients = cluster.system.clients(needs)
-        self._load = make(
-            settings,
-            open_session=self._clients.open_session,
-            record=self._history.add,
-            record_end=cluster.run.add_session_end,
-            record_stray=cluster.run.add_stray,
-            clock_ns=time.monotonic_ns,
-            first_id=first_id,
-            first_process=first_id,
-        )
+        with ExitStack() as opened:
+            self._history = opened.enter_context(cluster.run.history_writer())
+            self._loop = Loop()
+            opened.callback(self._loop.close)
+            self._network = SelectorNetwork(self._loop, client_identity(tls, lambda _: None))
+            opened.callback(self._network.close)
+            needs = ClientNeeds(way, self._network, SystemRandom(), credentials_supplier(credentials_file))
+            self._clients = cluster.system.clients(needs)
+            opened.callback(self._clients.close)
+            self._load = self._made_load(cluster, settings, first_id, make)
+            opened.pop_all()
         self._cycle = DutyCycle(
             self._loop,
             SystemClock(),
@@ -80,6 +77,18 @@ class ProcessLoad:
         self._stop_wanted = False
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="load", daemon=True)
+
+    def _made_load(self, cluster: AnyCluster, settings: WorkloadSettings, first_id: int, make: LoadMaker) -> ClientLoad:
+        return make(
+            settings,
+            open_session=self._clients.open_session,
+            record=self._history.add,
+            record_end=cluster.run.add_session_end,
+            record_stray=cluster.run.add_stray,
+            clock_ns=time.monotonic_ns,
+            first_id=first_id,
+            first_process=first_id,
+        )
 
     @property
     def raised(self) -> Sequence[str]:

@@ -203,8 +203,9 @@ class ProcessMachines:
             volumes = self._volumes[member.member_id] = []
             for name in _ON_VOLUMES:
                 volume = Volume(member.folder / name)
-                volume.mount()
+                # Before the mount: an interrupt after it must not leave a volume that `close` does not know.
                 volumes.append(volume)
+                volume.mount()
 
     def _make_clocks(self) -> None:
         library = find_library()

@@ -44,8 +44,14 @@ class Volume:
         with tempfile.TemporaryDirectory(prefix=f"{self.folder.name}-", dir=self.folder.parent) as name:
             _copy(self.folder, Path(name))
             options = f"size={VOLUME_BYTES},mode=755"
-            _run("mount", "-t", "tmpfs", "-o", options, f"{_SOURCE}{Owner.me()}", str(self.folder))
-            _copy(Path(name), self.folder)
+            try:
+                _run("mount", "-t", "tmpfs", "-o", options, f"{_SOURCE}{Owner.me()}", str(self.folder))
+                _copy(Path(name), self.folder)
+            except BaseException:
+                # The files below the mount are complete, and a save would replace them by a part of them.
+                if self.folder.is_mount():
+                    _unmount(self.folder)
+                raise
 
     def fill(self) -> None:
         """Shrink the volume to its contents. Raises `UnknownOutcome` when the contents grow faster than that."""
@@ -72,8 +78,7 @@ class Volume:
             copy = self.folder.with_name(f"{self.folder.name}.saved")
             copy.mkdir(exist_ok=True)
             _copy(self.folder, copy)
-            # Lazily: a process that still reads a file of the volume must not keep the run from ending.
-            _run("umount", "--lazy", str(self.folder))
+            _unmount(self.folder)
             shutil.rmtree(self.folder)
             copy.rename(self.folder)
 
@@ -130,8 +135,20 @@ def abandoned_volumes() -> list[Volume]:
     return volumes
 
 
+def save_abandoned() -> None:
+    """Save the abandoned volumes that this user can save. The others harm no new run: `upheaval clean` names them."""
+    for volume in abandoned_volumes():
+        with contextlib.suppress(EnvironmentFault, OSError):
+            volume.save()
+
+
 def _copy(source: Path, target: Path) -> None:
     _run("cp", "-a", "--sparse=always", f"{source}/.", str(target))
+
+
+def _unmount(folder: Path) -> None:
+    # Lazily: a process that still reads a file of the volume must not keep the run from ending.
+    _run("umount", "--lazy", str(folder))
 
 
 def _run(*command: str) -> None:

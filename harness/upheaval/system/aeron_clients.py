@@ -7,20 +7,20 @@ is given back and is in no log.
 
 import contextlib
 import os
-import select
 import shutil
 import socket
 import struct
 import subprocess
-import time
+import tempfile
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, Protocol
 
-from upheaval.errors import EnvironmentFault
+from upheaval.errors import EnvironmentFault, UnknownOutcome
 from upheaval.system.clients import ClientNeeds, WayIn
+from upheaval.waits import wait_until
 from upheaval.workload import Session
 from upheaval_chaos.programs import ENCODING, ERRORS, environment, printed
 from upheaval_node.errors import NodeError, TimeoutExpired
@@ -51,29 +51,29 @@ class Bridge:
         """
         self._log = folder / LOG_FILE
         self._directory, self._egress = directory, egress
-        with self._log.open("ab") as log:
+        # Its output is a file: a pipe that is read only until it listens would block a client's code that prints.
+        with self._log.open("ab") as log, tempfile.TemporaryFile() as output:
             # In its own process session: a signal that interrupts its clients must not end the bridge before their
             # sessions.
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
+                stdout=output,
                 stderr=log,
                 env=environment(),
                 start_new_session=True,
             )
-        try:
-            self.address = f"127.0.0.1:{self._port()}"
-        except BaseException:
-            self.close()
-            raise
+            try:
+                self.address = f"127.0.0.1:{self._port(output)}"
+            except BaseException:
+                self.close()
+                raise
 
     def close(self) -> None:
         """End the bridge by closing its input, or by force when that does not suffice."""
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(OSError):
-                    pipe.close()
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
         try:
             self._process.wait(_END_TIMEOUT_S)
         except subprocess.TimeoutExpired:
@@ -82,16 +82,27 @@ class Bridge:
         shutil.rmtree(self._directory, ignore_errors=True)
         self._egress.give_back()
 
-    def _port(self) -> int:
-        assert self._process.stdout is not None
-        line = _line(self._process.stdout, _START_TIMEOUT_S)
-        if not line.startswith(_READY):
-            self._process.kill()
-            self._process.wait()
-            words = self._log.read_text(encoding=ENCODING, errors=ERRORS).split("\n")
-            why = next((word.strip() for word in reversed(words) if word.strip()), f"it said {line!r}")
-            raise EnvironmentFault(f"the bridge for clients does not start: {why} (see {self._log})")
-        return int(line[len(_READY) :])
+    def _port(self, output: IO[bytes]) -> int:
+        with contextlib.suppress(UnknownOutcome):
+            port = wait_until(lambda: self._listening(output), timeout_s=_START_TIMEOUT_S, describe=lambda: "no port")
+            if port > 0:
+                return port
+        self._process.kill()
+        self._process.wait()
+        words = self._log.read_text(encoding=ENCODING, errors=ERRORS).split("\n")
+        why = next((word.strip() for word in reversed(words) if word.strip()), f"it said {_whole(output)!r}")
+        raise EnvironmentFault(f"the bridge for clients does not start: {why} (see {self._log})")
+
+    def _listening(self, output: IO[bytes]) -> int | None:
+        """The port that it printed, after whatever a client's code printed before; 0 if it ended without one."""
+        has_ended = self._process.poll() is not None
+        *lines, _ = _whole(output).split(b"\n")
+        ports = (int(line[len(_READY) :]) for line in lines if line.startswith(_READY))
+        return next(ports, 0 if has_ended else None)
+
+
+def _whole(file: IO[bytes]) -> bytes:
+    return os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0)
 
 
 class AnyBridge(Protocol):
@@ -177,21 +188,6 @@ def _bound(endpoint: str) -> socket.socket | None:
     return held
 
 
-def _line(pipe: IO[bytes], timeout_s: float) -> bytes:
-    """The first line of a process's output. The line is incomplete when the process ends or the time-out
-    passes first.
-    """
-    deadline = time.monotonic() + timeout_s
-    line = b""
-    while not line.endswith(b"\n"):
-        ready, _, _ = select.select([pipe], [], [], max(0.0, deadline - time.monotonic()))
-        more = os.read(pipe.fileno(), 1) if ready else b""
-        if not more:
-            break
-        line += more
-    return line
-
-
 class BridgeSession:
     """One session. Implements `workload.SessionThatGivesBack` and `ports.ConnectionHandler`."""
 
@@ -213,6 +209,11 @@ class BridgeSession:
         self._last_error = ""
         self._write(_CONNECT, endpoints.encode())
         self._connection = network.dial(address, self)
+
+    @property
+    def last_error(self) -> str:
+        """What the bridge last reported of the client, such as why it did not take a message; empty if nothing."""
+        return self._last_error
 
     # --- for the load ---
 

@@ -107,7 +107,10 @@ class BridgeWaitingClient:
         self._accepts = accepts or _any
         self.invoke_ns = time.monotonic_ns()
         try:
+            self._ask(session, payload, deadline_ns)
             while not self._received:
+                # The bridge gives a message that is too long back at once.
+                self._cycle.run_until(lambda: session.is_closed, time.monotonic_ns() + RETRY_INTERVAL_NS)
                 self._ask(session, payload, deadline_ns)
         finally:
             self._accepts = None
@@ -160,7 +163,8 @@ class BridgeWaitingClient:
             if session.is_closed:
                 raise NotSent(f"the session has ended ({session.error}): nothing was sent")
             if now_ns >= deadline_ns:
-                raise NotSent("nothing was sent within the time-out: no leader takes it")
+                error = f"; the bridge's last error: {session.last_error}" if session.last_error else ""
+                raise NotSent(f"nothing was sent within the time-out: no leader takes it{error}")
             number = session.offer(payload)
             if number > 0:
                 return number

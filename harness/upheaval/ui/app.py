@@ -7,11 +7,12 @@ from typing import Any, Final
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from upheaval.errors import HarnessError, UsageError
 from upheaval.load.settings import SHORT_NAMES
+from upheaval.records.utf8 import storable
 from upheaval.report import duration
 from upheaval.report.document import BROWSER as OF_REPORTS, environment
 from upheaval.runtime_names import LIVE_RUNTIMES
@@ -19,6 +20,7 @@ from upheaval.system import AERON, CLUSTER_OF_THREE
 from upheaval.ui.beside import Side, drawing_of, rows_of, to_fields
 from upheaval.ui.campaigns import Campaign
 from upheaval.ui.live_pages import LivePages
+from upheaval.ui.responses import ascii_json
 from upheaval.ui.runs import Runs
 
 _HERE: Final = Path(__file__).parent
@@ -51,19 +53,19 @@ class Pages:
         return [
             Route("/", self._list),
             Route("/static/{file}", _static),
-            Route("/api/runs", lambda _: JSONResponse([row.to_fields() for row in self._runs.place.rows()])),
+            Route("/api/runs", lambda _: ascii_json([row.to_fields() for row in self._runs.place.rows()])),
             *(Route(f"/api/runs/{{name:path}}/{word}", _json_of(look)) for word, look in data.items()),
             Route("/runs/{name:path}", self._run),
-            Route("/api/campaigns/{name:path}", lambda request: JSONResponse(self._campaign(request).look())),
+            Route("/api/campaigns/{name:path}", lambda request: ascii_json(self._campaign(request).look())),
             Route("/campaigns/{name:path}", self._campaign_page),
-            Route("/api/compare", lambda request: JSONResponse(to_fields(*self._sides(request)))),
+            Route("/api/compare", lambda request: ascii_json(to_fields(*self._sides(request)))),
             Route("/compare", self._compare),
             *self._live.routes(self.render),
         ]
 
     def render(self, template: str, **values: Any) -> Response:
         """A page from a template, in which every value is escaped."""
-        return HTMLResponse(self._templates.get_template(template).render(**values))
+        return HTMLResponse(storable(self._templates.get_template(template).render(**values)))
 
     def _list(self, _: Request) -> Response:
         rows = self._runs.place.rows()
@@ -133,4 +135,4 @@ def _static(request: Request) -> Response:
 
 
 def _refused(_: Request, error: Exception) -> Response:
-    return JSONResponse({"error": " ".join(str(error).split())}, status_code=400)
+    return ascii_json({"error": " ".join(str(error).split())}, status_code=400)

@@ -12,6 +12,7 @@ from upheaval.campaign.goals.table import unreached
 from upheaval.checkers.verdict import Verdict
 from upheaval.errors import UsageError
 from upheaval.records import Json, jsonfields
+from upheaval.records.utf8 import storable
 from upheaval.watch.tails import LineTail
 
 _FAILED_SHOWN: Final = 200
@@ -115,7 +116,7 @@ class Campaign:
         if not isinstance(folder, str) or not folder:
             return ""
         path = Path(folder).absolute()
-        return str(path.relative_to(self._runs)) if path.is_relative_to(self._runs) and path.is_dir() else ""
+        return storable(str(path.relative_to(self._runs))) if path.is_relative_to(self._runs) and path.is_dir() else ""
 
 
 def _objects(value: Json) -> list[tuple[str, Mapping[str, Json]]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from upheaval.errors import EnvironmentFault, HarnessError, UsageError
@@ -24,6 +24,7 @@ from upheaval.ui.clusters import ClusterPlan, plan_of, start_cluster
 from upheaval.ui.fields import Fields, number, seconds, text, truth, whole
 from upheaval.ui.live import LOOK_EVERY_S, LiveView
 from upheaval.ui.programs import Programs
+from upheaval.ui.responses import ascii_json
 from upheaval.ui.runs import Runs
 from upheaval_chaos.exit_status import CommandStatus
 
@@ -57,8 +58,8 @@ class LivePages:
         return [
             Route("/api/clusters", self._start, methods=["POST"]),
             *(Route(f"/api/live/{{name:path}}/{word}", self._act(act), methods=["POST"]) for word, act in acts.items()),
-            Route("/api/live/{name:path}/state", lambda request: JSONResponse(self._view(request).state())),
-            Route("/api/live/{name:path}/log", lambda request: JSONResponse(self._view(request).last_lines())),
+            Route("/api/live/{name:path}/state", lambda request: ascii_json(self._view(request).state())),
+            Route("/api/live/{name:path}/log", lambda request: ascii_json(self._view(request).last_lines())),
             Route("/api/live/{name:path}/events", self._events),
             Route("/live/{name:path}", lambda request: self._page(request, render)),
         ]
@@ -87,7 +88,7 @@ class LivePages:
     async def _start(self, request: Request) -> Response:
         plan = plan_of(await _body(request))
         await asyncio.to_thread(self._add, plan)
-        return JSONResponse({"name": plan.name})
+        return ascii_json({"name": plan.name})
 
     def _add(self, plan: ClusterPlan) -> None:
         view = LiveView(start_cluster(self._runs.place.new_runs(), plan), ends_with_page=True)
@@ -143,7 +144,7 @@ class LivePages:
         async def endpoint(request: Request) -> Response:
             fields = await _body(request)
             view = await asyncio.to_thread(self._view, request)
-            return JSONResponse(await asyncio.to_thread(act, view, fields))
+            return ascii_json(await asyncio.to_thread(act, view, fields))
 
         return endpoint
 

@@ -11,6 +11,7 @@ from upheaval.checkers.verdict import Report, Verdict
 from upheaval.errors import HarnessError, UsageError
 from upheaval.execution.run import RESULT_FILE
 from upheaval.records import Manifest, RunFolder, jsonfields
+from upheaval.records.utf8 import storable
 from upheaval.runtimes import cluster_file
 from upheaval.ui.run_files import is_as_judged
 from upheaval.ui.run_page import made_by
@@ -124,9 +125,9 @@ class FolderPlace:
         return self._folder
 
     def _below(self, file_name: str) -> dict[str, Path]:
-        """The folders that have this file, by their names."""
+        """The folders that have this file, by their names as a page and an address have them."""
         files = [*self._folder.glob(f"*/{file_name}"), *self._folder.glob(f"*/*/{file_name}")]
-        return {str(file.parent.relative_to(self._folder)): file.parent for file in files}
+        return {storable(str(file.parent.relative_to(self._folder))): file.parent for file in files}
 
 
 def _row(name: str, path: Path) -> RunRow:

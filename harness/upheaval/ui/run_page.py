@@ -11,6 +11,7 @@ from upheaval.checkers.services.raised import raised_in
 from upheaval.checkers.verdict import Verdict
 from upheaval.execution.run import RESULT_FILE, read_result
 from upheaval.records import RunFolder, read_made_by_test
+from upheaval.records.utf8 import storable
 from upheaval.report import Moments, measure_run, scene_of
 from upheaval.report.elections import elections_of
 from upheaval.report.explanation import explain, in_order
@@ -29,7 +30,7 @@ def page_of_run(run: Path) -> str:
     broken = {finding: moment for finding, moment in moments.items() if finding.verdict is Verdict.INVALID}
     scene = scene_of(folder, manifest, figures, elections, broken)
     first = next(iter(in_order(bad, moments)), None)
-    return page(
+    document = page(
         manifest,
         verdict,
         figures,
@@ -41,6 +42,7 @@ def page_of_run(run: Path) -> str:
         start_ns=known.start_ns,
         account=explain(folder, first) if first is not None and first.verdict is Verdict.INVALID else None,
     )
+    return storable(document)
 
 
 def _named(made: MadeBy, run: Path) -> MadeBy:

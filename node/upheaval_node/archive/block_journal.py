@@ -94,17 +94,24 @@ def durable_sequence(records: list[BlockRecord]) -> int:
     return max((record.sequence + 1 - record.unsynced for record in records if record.unsynced), default=0)
 
 
+def first_changed(records: list[BlockRecord], read: Callable[[int, int], bytes]) -> BlockRecord | None:
+    """The first of `records` with which the stored bytes disagree."""
+    for record in records:
+        data = read(record.start, record.length) if record.length else b""
+        if len(data) != record.length or crc32(data) != record.checksum:
+            return record
+    return None
+
+
 def proven_end(records: list[BlockRecord], read: Callable[[int, int], bytes]) -> int:
     """The position up to which the stored bytes agree with `records`, which must not be empty.
 
     Bytes before the first record are older than the ring and were made durable earlier. Raises `DamageError` for bytes
     that disagree with their record although a later record shows that they were durable.
     """
-    durable = durable_sequence(records)
-    for record in records:
-        data = read(record.start, record.length) if record.length else b""
-        if len(data) != record.length or crc32(data) != record.checksum:
-            if record.sequence < durable:
-                raise DamageError(f"what was made durable from {record.start} to {record.end} has changed")
-            return record.start
-    return records[-1].end
+    changed = first_changed(records, read)
+    if changed is None:
+        return records[-1].end
+    if changed.sequence < durable_sequence(records):
+        raise DamageError(f"what was made durable from {changed.start} to {changed.end} has changed")
+    return changed.start

@@ -15,6 +15,7 @@ from upheaval.records import Operation, Outcome, SessionCause, SessionEnd, decod
 from upheaval.runtimes.ports import cluster_ports, egress_ports, member_ports
 from upheaval.system.aeron_clients import Bridge as BridgeProcess, BridgeSession, Egress
 from upheaval.system.clients import WayIn
+from upheaval.waits import wait_until
 from upheaval.workload import Load, WorkloadSettings, session_end
 from upheaval_node.media.api import BACK_PRESSURED, NOT_CONNECTED
 from upheaval_node.media.resolver import StaticResolver
@@ -259,7 +260,7 @@ def way_in(egress_endpoints: Sequence[str]) -> WayIn:
     ("script", "why"),
     [
         ("echo Error: >&2; echo Caused by: no such class >&2; exit 1", "Caused by: no such class"),
-        ("echo hello; exec sleep 60", r"it said b'hello\n'"),
+        ("echo hello; exit 1", r"it said b'hello\n'"),
         ("exit 0", "it said b''"),
     ],
 )
@@ -267,6 +268,18 @@ def test_a_bridge_that_does_not_start_says_why(script: str, why: str, tmp_path: 
     with pytest.raises(EnvironmentFault) as raised:
         BridgeProcess(["sh", "-c", script], tmp_path, tmp_path / "driver", Egress(way_in(())))
     assert str(raised.value) == f"the bridge for clients does not start: {why} (see {tmp_path}/bridge.log)"
+
+
+def test_a_clients_code_may_print_before_and_after_the_bridge_listens(tmp_path: Path) -> None:
+    """After it the shell prints more than a pipe holds, and only then ends."""
+    done = tmp_path / "done"
+    script = f"echo starting; echo BRIDGE 7001; head -c 1000000 /dev/zero; touch {done}; cat"
+    bridge = BridgeProcess(["sh", "-c", script], tmp_path, tmp_path / "driver", Egress(way_in(())))
+    try:
+        assert bridge.address == "127.0.0.1:7001"
+        wait_until(done.exists, timeout_s=60, describe=lambda: "it waits for a reader of what it prints")
+    finally:
+        bridge.close()
 
 
 def test_each_bridge_takes_answers_at_a_place_that_no_other_has() -> None:

@@ -10,7 +10,9 @@ import pytest
 
 from upheaval.system.aeron_waiting import BridgeWaitingClient
 from upheaval_node.client.driver import NotSent, OutcomeUnknown
+from upheaval_node.client.driving import RETRY_INTERVAL_NS
 from upheaval_node.errors import TimeoutExpired
+from upheaval_node.types import S
 
 ENDPOINTS = "0=a:1"
 CONNECT, OFFER = "CO"
@@ -116,6 +118,16 @@ def test_what_is_given_back_until_the_end_was_not_sent() -> None:
         with pytest.raises(NotSent, match="closed by the cluster"):
             client.request(b"it")
         assert bridge.messages == [b"it"] * 3
+
+
+def test_what_is_too_long_is_not_sent_for_that_reason_and_not_sent_again_without_a_pause() -> None:
+    def answers(number: int, _message: bytes) -> list[tuple[str, bytes]]:
+        return [("E", b"message exceeds 1408 bytes"), given_back(number)]
+
+    with talking(answers, timeout_s=SHORT_S) as (bridge, client):
+        with pytest.raises(NotSent, match="message exceeds 1408 bytes"):
+            client.request(b"it")
+        assert 1 < len(bridge.messages) <= SHORT_S * S / RETRY_INTERVAL_NS + 1
 
 
 def test_what_has_no_answer_is_unknown_and_the_next_request_is_one_of_its_own() -> None:

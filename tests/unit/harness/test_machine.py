@@ -149,3 +149,24 @@ def test_a_port_that_somebody_listens_on_is_not_free_and_is_named() -> None:
 def test_an_impossible_base_port_is_refused(base_port: int) -> None:
     with pytest.raises(UsageError, match="does not leave room"):
         ports.require_free(base_port, 3)
+
+
+def test_draws_that_fail_release_no_claim_of_a_running_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ports, "_claims", type(ports._claims)())
+    monkeypatch.setattr(ports, "_ATTEMPTS", 40)
+    base_port = ports.choose_base_port(1)
+    claims = list(ports._claims)
+    try:
+        with socket.socket() as used:
+            used.bind((ports.HOST, 0))
+            used.listen()
+            busy = used.getsockname()[1]
+            monkeypatch.setattr(ports, "cluster_ports", lambda _base_port, _members: [busy])
+            with pytest.raises(EnvironmentFault, match="found no 10 free ports"):
+                ports.choose_base_port(1)
+        assert list(ports._claims) == claims
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind((ports.HOST, base_port + ports.PORTS_A_MEMBER - 1))
+    finally:
+        for claim in ports._claims:
+            claim.close()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.wheels import make_wheel
-from upheaval.errors import EnvironmentFault
+from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.images.own import write_own_context
 from upheaval.images.packages import fetch_own
 
@@ -72,4 +72,28 @@ def test_a_package_that_an_index_does_not_have_says_nothing_of_the_index(
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
     with pytest.raises(EnvironmentFault, match=r"No matching distribution found for greeting==1\.0$"):
+        fetch_own(service / "requirements.txt", MACHINE, tmp_path)
+
+
+def test_files_that_the_requirements_name_are_found_beside_them(
+    service: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheels = service / "wheels"
+    wheels.mkdir()
+    make_wheel(wheels, "greeting")
+    make_wheel(wheels, "words")
+    lines = ("-r base.txt", "--constraint=limits.txt  # ours", "--find-links wheels", "greeting==1.0")
+    (service / "requirements.txt").write_text("\n".join(lines) + "\n")
+    (service / "base.txt").write_text("words\n")
+    (service / "limits.txt").write_text("words==1.0\n")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    work = tmp_path / "work"
+    work.mkdir()
+    fetched = fetch_own(service / "requirements.txt", MACHINE, work)
+    assert {path.name for path in fetched.glob("*.py")} == {"greeting.py", "words.py"}
+
+
+def test_requirements_in_another_encoding_are_one_line(service: Path, tmp_path: Path) -> None:
+    (service / "requirements.txt").write_bytes("# geprüft\n".encode("latin-1"))
+    with pytest.raises(UsageError, match=r"requirements\.txt is not UTF-8 \(byte 6\): save it as UTF-8$"):
         fetch_own(service / "requirements.txt", MACHINE, tmp_path)

@@ -1,5 +1,6 @@
 """What `upheaval ui` computed of a run holds as long as the run's files are as they were."""
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from support.built_runs import good_run
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.verdict import Verdict
+from upheaval.cli.report import write_report
 from upheaval.execution.run import RESULT_FILE, ScenarioResult
 from upheaval.records import RunFolder, seal
 from upheaval.ui.places import FolderPlace
@@ -48,6 +50,14 @@ def test_a_run_whose_log_changed_is_judged_again(tmp_path: Path) -> None:
     recording = run.path / RECORDING
     recording.write_bytes(recording.read_bytes()[:4096])
     assert runs.verdict("good")["verdict"] != "valid"
+
+
+def test_a_folder_whose_name_is_not_utf_8_has_a_name_in_the_list_and_a_page(tmp_path: Path) -> None:
+    run = good_run().write(tmp_path / "runs" / os.fsdecode(b"caf\xe9"))
+    (row,) = FolderPlace(run.path.parent).rows()
+    assert row.name == r"caf\udce9"
+    assert FolderPlace(run.path.parent).path(row.name) == run.path
+    assert row.name in write_report(run.path).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

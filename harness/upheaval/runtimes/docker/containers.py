@@ -162,11 +162,20 @@ def _require_volume(client: Client, plan: ContainerPlan, system: SystemInContain
     try:
         client.volumes.get(plan.volume)
     except docker.errors.NotFound:
-        client.volumes.create(name=plan.volume, labels={**labels, **plan.volume_labels})
+        volume = client.volumes.create(name=plan.volume, labels={**labels, **plan.volume_labels})
     else:
         return
     if not plan.source and plan.restore is None:
         return
+    try:
+        _fill_volume(client, plan, system)
+    except BaseException:
+        # The next start would take a part of the files for all that the member has.
+        volume.remove(force=True)
+        raise
+
+
+def _fill_volume(client: Client, plan: ContainerPlan, system: SystemInContainers) -> None:
     mounts = {plan.volume: {"bind": str(system.folder), "mode": "rw"}}
     carrier = client.containers.create(plan.image, volumes=mounts, labels=dict(plan.labels), network_mode="none")
     try:

@@ -4,6 +4,7 @@ import io.aeron.Aeron;
 import io.aeron.driver.MediaDriver;
 import io.aeron.driver.ThreadingMode;
 import java.io.IOException;
+import java.io.PrintStream;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.StandardSocketOptions;
@@ -45,8 +46,13 @@ public final class Bridge {
         run(arguments, ClusterClient::new);
     }
 
-    /** Runs until standard input ends, or until a signal; then the process ends. */
+    /**
+     * Runs until standard input ends, or until a signal; then the process ends. What clients print to {@code System.out} from
+     * here on goes to stderr: only the first line of the bridge's output is read.
+     */
     public static void run(final String[] arguments, final Client.Factory clients) throws Exception {
+        final PrintStream out = System.out;
+        System.setOut(System.err);
         if (arguments.length < 2) {
             System.err.println("usage: upheaval.Bridge AERON_DIR EGRESS [ENDPOINT=DIALLED...]");
             System.exit(Status.USAGE.code);
@@ -65,8 +71,8 @@ public final class Bridge {
             final Bridge bridge = new Bridge(server, aeron, arguments[1], clients);
             Signals.take(name -> bridge.isEnding = true);
             bridge.endWithInput();
-            System.out.println("BRIDGE " + ((InetSocketAddress)server.getLocalAddress()).getPort());
-            System.out.flush();
+            out.println("BRIDGE " + ((InetSocketAddress)server.getLocalAddress()).getPort());
+            out.flush();
             bridge.serve();
         }
         System.exit(Status.OK.code);
