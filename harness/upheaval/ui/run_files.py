@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.records import RunFolder, jsonfields
+from upheaval.records.labels import LABELS_FILE
 from upheaval.records.seal import read_seal
 
 _NOT_READ: Final = "report.html"
@@ -19,14 +20,15 @@ def signature_of(run: Path) -> tuple[tuple[str, int, int], ...]:
 def is_as_judged(run: Path, result: Path) -> bool:
     """Whether no file of a run was written, replaced or removed since `result` was written.
 
-    The seal names the files to be there, so of a run without one this cannot be said. `st_ctime` counts: a copy that
-    preserves times does not set it. Raises `UsageError` for a malformed seal.
+    Labels do not count: no verdict depends on them, and a command writes them last. The seal names the files to be
+    there, so of a run without one this cannot be said. `st_ctime` counts: a copy that preserves times does not set it.
+    Raises `UsageError` for a malformed seal.
     """
     seal_file = RunFolder(run).seal_file
     if not seal_file.is_file():
         return False
     judged_ns = result.stat().st_ctime_ns
-    changed = {file: status.st_ctime_ns for file, status in _files(run)}
+    changed = {file: status.st_ctime_ns for file, status in _files(run) if file != run / LABELS_FILE}
     sealed = read_seal(RunFolder(run), jsonfields.read_text(seal_file)).files
     return all(run / name in changed for name in sealed) and max(changed.values()) <= judged_ns
 

@@ -13,6 +13,7 @@ from upheaval.checkers.verdict import Verdict
 from upheaval.cli.report import write_report
 from upheaval.execution.run import RESULT_FILE, ScenarioResult
 from upheaval.records import RunFolder, seal
+from upheaval.records.labels import LABELS_FILE, write_labels
 from upheaval.ui.places import FolderPlace
 from upheaval.ui.run_files import signature_of
 from upheaval.ui.runs import Runs
@@ -85,6 +86,12 @@ def test_the_list_has_the_verdict_of_a_result_and_the_page_of_a_run_does_not_cha
     page = run.path / "report.html"
     page.write_text("<html>")
     newer(page, run.path / RESULT_FILE)
+    assert verdict_in_list(run) == "valid"
+
+
+def test_labels_that_follow_a_result_leave_its_verdict(run: RunFolder) -> None:
+    write_labels(run.path, {"commit": "12"})
+    newer(run.path / LABELS_FILE, run.path / RESULT_FILE)
     assert verdict_in_list(run) == "valid"
 
 
