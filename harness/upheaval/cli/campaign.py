@@ -29,7 +29,7 @@ from upheaval.cli.output import note
 from upheaval.cli.progress import BAR_LENGTH, CAMPAIGN_LINES_S, ProgressLine
 from upheaval.cli.screen import screen_of
 from upheaval.cli.settings import read_settings
-from upheaval.cli.shrink import SUFFIX, report, shrink_into
+from upheaval.cli.shrink import report_search, shrink_into, smallest_of
 from upheaval.cli.verdict_text import evidence_block, failed_seed
 from upheaval.errors import UsageError
 from upheaval.load.own import load_maker, own_code
@@ -143,8 +143,7 @@ def _several(options: CampaignOptions, seeds: range, first: SeedOrigin, folder: 
         verdicts += [] if canary.detected_by is not None else [Verdict.UNKNOWN]
     if options.shrink and summary.failed:
         failed = summary.failed[0]
-        smallest = folder / f"seed-{failed.swarm.seed}{SUFFIX}"
-        report(shrink_into(replace(first, seed=failed.swarm.seed), try_of(failed), smallest, Budget(), options.workers))
+        _shrink(replace(first, seed=failed.swarm.seed), failed, folder / f"seed-{failed.swarm.seed}", options.workers)
     return worst(verdicts).exit_status
 
 
@@ -162,9 +161,12 @@ def _one(options: CampaignOptions, folder: Path, origin: SeedOrigin, seeds: rang
     if not outcome.is_valid:
         print(_failure(origin, outcome), file=sys.stderr)
         if options.shrink:
-            smallest = folder.with_name(f"{folder.name}{SUFFIX}")
-            report(shrink_into(origin, try_of(outcome), smallest, Budget(), options.workers))
+            _shrink(origin, outcome, folder, options.workers)
     return Verdict.named(outcome.verdict).exit_status
+
+
+def _shrink(origin: SeedOrigin, failed: SeedOutcome, run: Path, jobs: int) -> None:
+    report_search(f"seed {origin.seed}", lambda: shrink_into(origin, try_of(failed), smallest_of(run), Budget(), jobs))
 
 
 def _failure(origin: SeedOrigin, outcome: SeedOutcome) -> str:

@@ -13,7 +13,7 @@ from upheaval.cli.fault_commands import CarryOptions
 from upheaval.cli.new_folder import run_folder
 from upheaval.cli.output import note
 from upheaval.cli.run import perform
-from upheaval.cli.shrink import SUFFIX
+from upheaval.cli.shrink import SUFFIX, smallest_of
 from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
 from upheaval.execution.run import StoredResult, read_origin
 from upheaval.records import OWN_SYSTEM, Json, jsonfields, write_atomically
@@ -44,7 +44,7 @@ def carry(options: CarryOptions) -> int:
 def _failure(run: Path) -> tuple[str, str, int]:
     """The text of the failure, its name, and its seed in the simulation."""
     origin = run.with_name(run.name.removesuffix(SUFFIX))
-    for folder in (run, run.with_name(f"{run.name}{SUFFIX}")):
+    for folder in (run, smallest_of(run)):
         if (folder / SCENARIO_FILE).is_file():
             return jsonfields.read_text(folder / SCENARIO_FILE), origin.name, _seed(folder, origin)
     if seed_of_run(run) is not None:

@@ -12,18 +12,16 @@ from typing import Final
 from upheaval.campaign.campaign import SUMMARY_FILE
 from upheaval.campaign.findability import SEEDS_FILE
 from upheaval.campaign.live import LiveCampaign, LiveOutcome, LiveSummary, run_live
-from upheaval.campaign.shrink import Budget
 from upheaval.campaign.shrink_text import RUN_FOLDER
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.fault_commands import CampaignOptions
 from upheaval.cli.fault_rows import fault_rows
 from upheaval.cli.new_folder import run_folder, runs_folder
-from upheaval.cli.output import note
 from upheaval.cli.progress import CAMPAIGN_LINES_S, ProgressLine, bar
 from upheaval.cli.screen import screen_of
-from upheaval.cli.shrink import SUFFIX, report, shrink_recorded
+from upheaval.cli.shrink import shrink_beside
 from upheaval.cli.verdict_text import evidence_block, failed_seed
-from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
+from upheaval.errors import UsageError
 from upheaval.load.own import load_maker, own_code
 from upheaval.records import RunFolder, write_atomically
 from upheaval.records.labels import labels_of, write_labels
@@ -62,16 +60,8 @@ def live_campaign(options: CampaignOptions, runtime: str, seeds: range) -> int:
             write_atomically(folder / SUMMARY_FILE, json.dumps(summary.to_fields(), indent=2) + "\n")
             print(json.dumps(summary.to_fields(), indent=2) if options.json else as_text(summary), flush=True)
         if failed is not None:
-            shrink_failed(Path(failed.folder))
+            shrink_beside(Path(failed.folder))
     return summary.verdict.exit_status
-
-
-def shrink_failed(run: Path) -> None:
-    """The campaign has found a broken promise, and ends with that status whether the run can be made simpler or not."""
-    try:
-        report(shrink_recorded(run, run.with_name(f"{run.name}{SUFFIX}"), Budget()))
-    except (EnvironmentFault, UnknownOutcome, UsageError) as error:
-        note(f"{run} is as simple as it was: {error}")
 
 
 @contextmanager

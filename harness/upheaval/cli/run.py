@@ -74,7 +74,7 @@ def run(options: RunOptions) -> int:
     result = perform(scenario, runtime, seed, folder, options.planted, own, options.labels)
     show(result, as_json=as_json)
     if options.shrink and result.verdict is Verdict.INVALID:
-        _shrink(Path(result.report.run))
+        _shrink(Path(result.report.run), options.labels)
     return result.verdict.exit_status
 
 
@@ -88,10 +88,12 @@ def _require_no_search(run: Path) -> None:
         raise UsageError(f"{smallest_of(run)} is there already: give another --dir")
 
 
-def _shrink(run: Path) -> None:
-    from upheaval.cli.shrink import shrink_beside
+def _shrink(run: Path, labels: Sequence[tuple[str, str]]) -> None:
+    from upheaval.campaign.shrink_text import RUN_FOLDER
+    from upheaval.cli.shrink import shrink_beside, smallest_of
 
-    shrink_beside(run)
+    with labelled(smallest_of(run) / RUN_FOLDER, labels):
+        shrink_beside(run)
 
 
 def run_exact_script(

@@ -5,6 +5,7 @@ import shlex
 import shutil
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -22,7 +23,7 @@ from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
 from upheaval.cli.fault_commands import ShrinkOptions
 from upheaval.cli.output import note
-from upheaval.errors import UnknownOutcome, UsageError
+from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
 from upheaval.execution.known_bugs import rate_interval
 from upheaval.execution.run import read_origin
 from upheaval.records import Json, RunFolder, owned_folder, read_made_by_test
@@ -97,12 +98,19 @@ def smallest_of(run: Path) -> Path:
 
 
 def shrink_beside(run: Path) -> None:
-    """Shrink an invalid run of a scenario, and report on standard error, also that it fails alike too rarely."""
+    """Shrink an invalid run of a scenario or of a live campaign, and report on standard error."""
     note(f"making it simpler; when this is ended, {shlex.join(['upheaval', 'shrink', str(run)])} goes on")
+    report_search(str(run), lambda: shrink_recorded(run, smallest_of(run), Budget()))
+
+
+def report_search(failure: str, search: Callable[[], Left]) -> None:
+    """Report on standard error what the search leaves, or why there is none: the command that found the failure ends
+    with the status of its verdict either way.
+    """
     try:
-        report(shrink_recorded(run, smallest_of(run), Budget()))
-    except UnknownOutcome as error:
-        print(f"not made simpler: {error}", file=sys.stderr, flush=True)
+        report(search())
+    except (EnvironmentFault, UnknownOutcome, UsageError) as error:
+        note(f"{failure} is as simple as it was: {error}")
 
 
 def _failing(tried: Try, run: Path) -> Try:

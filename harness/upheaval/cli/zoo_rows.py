@@ -11,7 +11,7 @@ from upheaval.campaign.zoo import Row, Shrunk, run_zoo
 from upheaval.cli.fault_commands import ZooOptions
 from upheaval.cli.new_folder import run_folder, runs_folder
 from upheaval.cli.output import note
-from upheaval.cli.shrink import SUFFIX, shrink_into
+from upheaval.cli.shrink import shrink_into, smallest_of
 from upheaval.cli.tables import table
 from upheaval.records import jsonfields, owned_folder, write_atomically
 from upheaval.runtimes import cluster_file
@@ -71,7 +71,7 @@ def _with_shrunk(row: Row, folder: Path, jobs: int) -> Row:
         known = jsonfields.read_file(Shrunk, file)
         if known.seed == row.found_by:
             return replace(row, shrunk=known)
-    shrunk = _shrunk(SeedOrigin(row.found_by, row.bug, search=row.search), folder / f"{row.bug}{SUFFIX}", jobs)
+    shrunk = _shrunk(SeedOrigin(row.found_by, row.bug, search=row.search), smallest_of(folder / row.bug), jobs)
     write_atomically(file, jsonfields.to_json(asdict(shrunk)) + "\n")
     return replace(row, shrunk=shrunk)
 

@@ -13,7 +13,7 @@ from upheaval.checkers.promises import Promise
 from upheaval.checkers.signature import Signature
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.cli.main import main
-from upheaval.cli.shrink import SUFFIX
+from upheaval.cli.shrink import smallest_of
 from upheaval.errors import UsageError
 from upheaval.scenario import parse_scenario
 from upheaval.scenario.portable import portable
@@ -151,7 +151,7 @@ def recorded(folder: Path, **fields: object) -> Path:
 
 def shrunk(run: Path) -> Path:
     """A text that fails with another seed than its run."""
-    folder = run.with_name(f"{run.name}{SUFFIX}")
+    folder = smallest_of(run)
     folder.mkdir()
     (folder / SCENARIO_FILE).write_text("title Calm\nwait operations 5\n")
     (folder / TEXT_TRIES_FILE).write_text('{"seed": 3}\n')

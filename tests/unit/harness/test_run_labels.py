@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from upheaval.cli.live_campaign import labelled_seeds, shrink_failed
+from upheaval.cli.live_campaign import labelled_seeds
 from upheaval.cli.main import main
-from upheaval.errors import UsageError
+from upheaval.cli.shrink import Left, report_search, shrink_beside
+from upheaval.errors import EnvironmentFault, HarnessError, UnknownOutcome, UsageError
 from upheaval.records import Manifest, RunFolder
 from upheaval.records.labels import LABELS_FILE, OF_CI, LabelsOfIngest, read_labels, write_labels
 
@@ -51,13 +52,26 @@ def test_a_run_that_did_not_begin_leaves_no_labels(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
-def test_a_failed_run_that_cannot_be_made_simpler_is_named_and_ends_no_campaign(
+def test_a_failed_run_that_cannot_be_made_simpler_is_named_and_ends_no_command(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = RunFolder(tmp_path / "seed-7")
     run.create(Manifest("run-1", "process", 1, "test", 0))
-    shrink_failed(run.path)
+    shrink_beside(run.path)
     assert f"{run.path} is as simple as it was: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "error", [EnvironmentFault("no cluster starts"), UnknownOutcome("fails too rarely"), UsageError("no room")]
+)
+def test_a_search_that_ends_with_an_error_leaves_the_status_of_the_verdict(
+    error: HarnessError, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def search() -> Left:
+        raise error
+
+    report_search("seed 7", search)
+    assert f"seed 7 is as simple as it was: {error}" in capsys.readouterr().err
 
 
 def test_labels_of_the_run_come_before_those_of_the_place_that_ingests_it(tmp_path: Path) -> None:
