@@ -7,6 +7,7 @@ is given back and is in no log.
 
 import contextlib
 import os
+import re
 import shutil
 import socket
 import struct
@@ -29,7 +30,7 @@ from upheaval_node.ports import Agent, Buffer, Connection, Network
 from upheaval_node.types import NEVER_NS, NULL_TERM_ID, NULL_VALUE, Now, SessionId, TermId
 
 LOG_FILE: Final = "bridge.log"
-_READY: Final = b"BRIDGE "
+_READY: Final = re.compile(rb"BRIDGE (\d{1,5})\s*")
 _START_TIMEOUT_S: Final = 60.0
 _END_TIMEOUT_S: Final = 5.0
 _HEAD: Final = struct.Struct("<iB")
@@ -97,8 +98,8 @@ class Bridge:
         """The port that it printed, after whatever a client's code printed before; 0 if it ended without one."""
         has_ended = self._process.poll() is not None
         *lines, _ = _whole(output).split(b"\n")
-        ports = (int(line[len(_READY) :]) for line in lines if line.startswith(_READY))
-        return next(ports, 0 if has_ended else None)
+        ready = filter(None, map(_READY.fullmatch, lines))
+        return next((int(line[1]) for line in ready), 0 if has_ended else None)
 
 
 def _whole(file: IO[bytes]) -> bytes:

@@ -273,7 +273,7 @@ def test_a_bridge_that_does_not_start_says_why(script: str, why: str, tmp_path: 
 def test_a_clients_code_may_print_before_and_after_the_bridge_listens(tmp_path: Path) -> None:
     """After it the shell prints more than a pipe holds, and only then ends."""
     done = tmp_path / "done"
-    script = f"echo starting; echo BRIDGE 7001; head -c 1000000 /dev/zero; touch {done}; cat"
+    script = f"echo starting; echo BRIDGE is ready; echo BRIDGE 7001; head -c 1000000 /dev/zero; touch {done}; cat"
     bridge = BridgeProcess(["sh", "-c", script], tmp_path, tmp_path / "driver", Egress(way_in(())))
     try:
         assert bridge.address == "127.0.0.1:7001"
