@@ -3,7 +3,7 @@
 # job summary, and ends with the verdict's exit status. Settings are SCENARIO, RUNTIME, SYSTEM, SERVICE and SEED.
 set -uo pipefail
 
-# The folder is also the artefact, whose name must be the only one of its kind in a workflow.
+# The artefact has this name too, with the job's.
 name=$(basename "$SCENARIO" .scenario)
 name="upheaval-run-$name-$RUNTIME-$SEED"
 [[ $SYSTEM == upheaval ]] || name+="-$SYSTEM"

@@ -78,6 +78,38 @@ def test_no_page_installs_a_released_package() -> None:
     assert [path for path in pages_that_install() if named.search(path.read_text(encoding="utf-8"))] == []
 
 
+def test_artefacts_of_two_jobs_have_two_names() -> None:
+    *_, upload = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))["runs"]["steps"]
+    name = upload["with"]["name"]
+    assert [part for part in ("inputs.python", "github.job", "strategy.job-index") if part not in name] == []
+
+
+@pytest.mark.parametrize(
+    ("requirements", "words"),
+    [
+        ("", []),
+        ("numpy\n-r requirements.txt\n", ["numpy", "-r", "requirements.txt"]),
+        ("\"x; python_version<'3.13'\" y", ["x; python_version<'3.13'", "y"]),
+    ],
+)
+def test_the_action_installs_all_requirements(tmp_path: Path, requirements: str, words: list[str]) -> None:
+    steps = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))["runs"]["steps"]
+    (install,) = [step["run"] for step in steps if "pip install" in step.get("run", "")]
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
+    python.chmod(0o755)
+    settings = {"GITHUB_ACTION_PATH": "/some where", "EXTRA": "[docker]", "REQUIREMENTS": requirements}
+    done = subprocess.run(
+        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", install],
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin", **settings},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["-m", "pip", "install", "--quiet", "/some where[docker]", *words]
+
+
 def test_only_publishing_may_write() -> None:
     jobs = jobs_of(ROOT / ".github" / "workflows" / "release.yml")
     assert {name for name, job in jobs.items() if "write" in str(job.get("permissions", ""))} == {"publish"}
