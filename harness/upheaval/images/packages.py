@@ -5,6 +5,7 @@ that are published as sources only are made into wheels here. Knows no engine.
 """
 
 import re
+import shlex
 import shutil
 import sys
 from collections.abc import Sequence
@@ -25,7 +26,8 @@ _GLIBC_MINORS: Final = range(36, 16, -1)
 _INDEX_TIMEOUT_S: Final = 15
 _OURS: Final = re.compile(r"\s*upheaval\s*([\[=<>~!;@#]|$)", re.IGNORECASE)
 _OTHER_FILE: Final = re.compile(
-    r"\s*(?P<option>-[rcf]|--requirement|--constraint|--find-links)(?:\s*=\s*|\s*)(?P<path>\S+)"
+    r"\s*(?P<option>-[rcf]|(?:--requirement|--constraint|--find-links)(?=[\s=]))(?:\s*=\s*|\s*)"
+    r"""(?P<path>(?:\\.|"[^"]*"|'[^']*'|[^\s"'\\])+)"""
 )
 _MACHINES: Final = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
 
@@ -80,9 +82,13 @@ def fetch_own(requirements: Path, machine: str, folder: Path) -> Path:
 def _with_absolute_path(line: str, beside: Path) -> str:
     """A line whose file, if it names one, is found from any folder. pip looks beside the file that has the line."""
     named = _OTHER_FILE.match(line)
-    if named is None or named["path"].startswith("${") or "://" in named["path"]:
+    if named is None:
         return line
-    return f"{named['option']} {beside / named['path']}{line[named.end() :]}"
+    # pip reads options of such a file as a shell reads words.
+    path = "".join(shlex.split(named["path"]))
+    if path.startswith("${") or "://" in path:
+        return line
+    return f"{named['option']} {shlex.quote(str(beside / path))}{line[named.end() :]}"
 
 
 def split(requirements: str, without_wheels: Sequence[str]) -> tuple[str, str]:

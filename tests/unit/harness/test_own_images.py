@@ -78,11 +78,12 @@ def test_a_package_that_an_index_does_not_have_says_nothing_of_the_index(
 def test_files_that_the_requirements_name_are_found_beside_them(
     service: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wheels = service / "wheels"
+    service = service.rename(tmp_path / "bank of ours")
+    wheels = service / "our wheels"
     wheels.mkdir()
     make_wheel(wheels, "greeting")
     make_wheel(wheels, "words")
-    lines = ("-r base.txt", "--constraint=limits.txt  # ours", "--find-links wheels", "greeting==1.0")
+    lines = ("-r base.txt", "--constraint=limits.txt  # ours", "--find-links 'our wheels'", "greeting==1.0")
     (service / "requirements.txt").write_text("\n".join(lines) + "\n")
     (service / "base.txt").write_text("words\n")
     (service / "limits.txt").write_text("words==1.0\n")
@@ -91,6 +92,12 @@ def test_files_that_the_requirements_name_are_found_beside_them(
     work.mkdir()
     fetched = fetch_own(service / "requirements.txt", MACHINE, work)
     assert {path.name for path in fetched.glob("*.py")} == {"greeting.py", "words.py"}
+
+
+def test_an_option_that_pip_does_not_have_is_named_as_written(service: Path, tmp_path: Path) -> None:
+    (service / "requirements.txt").write_text("--requirements-x\n")
+    with pytest.raises(EnvironmentFault, match="Invalid requirement: --requirements-x"):
+        fetch_own(service / "requirements.txt", MACHINE, tmp_path)
 
 
 def test_requirements_in_another_encoding_are_one_line(service: Path, tmp_path: Path) -> None:
