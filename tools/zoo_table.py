@@ -23,6 +23,7 @@ RESULTS: Final = DOCS / "zoo.json"
 BEGIN: Final = "<!-- written by tools/zoo_table.py -->"
 END: Final = "<!-- end of the table -->"
 NEEDED: Final = {"bug", "promises", "seeds", "processor_seconds"}
+NEEDED_OF_ESCAPED: Final = {"spent_seeds", "spent_seconds"}
 
 
 def read_rows(path: Path = RESULTS) -> list[dict[str, Any]]:
@@ -31,9 +32,15 @@ def read_rows(path: Path = RESULTS) -> list[dict[str, Any]]:
         rows = json.loads(jsonfields.read_text(path))
     except ValueError as error:
         raise UsageError(f"{path}: not JSON: {error}") from None
-    if not isinstance(rows, list) or not all(isinstance(row, dict) and row.keys() >= NEEDED for row in rows):
+    if not isinstance(rows, list) or not all(map(_is_row, rows)):
         raise UsageError(f"{path}: not the rows that `upheaval zoo --json` prints")
     return rows
+
+
+def _is_row(row: object) -> bool:
+    if not isinstance(row, dict) or not row.keys() >= NEEDED:
+        return False
+    return row["seeds"] is not None or row.keys() >= NEEDED_OF_ESCAPED
 
 
 def joined(known: Sequence[dict[str, Any]], newer: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -96,8 +103,8 @@ def page_with_table(text: str, rows: Sequence[dict[str, Any]]) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     """The exit status."""
-    rows = read_rows()
     try:
+        rows = read_rows(RESULTS)
         for argument in arguments:
             rows = joined(rows, read_rows(Path(argument)))
     except HarnessError as problem:

@@ -162,7 +162,13 @@ def test_newer_rows_take_the_place_of_earlier_ones_of_the_same_bugs() -> None:
 
 @pytest.mark.parametrize(
     ("text", "why"),
-    [("{}", "not the rows"), ('[{"bug": "x"}]', "not the rows"), ("[", "not JSON"), (None, "cannot read")],
+    [
+        ("{}", "not the rows"),
+        ('[{"bug": "x"}]', "not the rows"),
+        ('[{"bug": "x", "promises": [], "seeds": null, "processor_seconds": 1.0}]', "not the rows"),
+        ("[", "not JSON"),
+        (None, "cannot read"),
+    ],
 )
 def test_a_table_of_what_is_no_zoo_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str | None, why: str
@@ -174,6 +180,16 @@ def test_a_table_of_what_is_no_zoo_is_refused(
     (line,) = capsys.readouterr().err.splitlines()
     assert why in line
     assert zoo_table.RESULTS.read_bytes() == results
+
+
+def test_broken_results_of_the_table_are_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(zoo_table, "RESULTS", tmp_path / "zoo.json")
+    zoo_table.RESULTS.write_text("[")
+    assert zoo_table.main([]) == CommandStatus.REFUSED
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"{tmp_path / 'zoo.json'}: not JSON" in line
 
 
 def test_an_unknown_bug_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
