@@ -30,6 +30,11 @@ def test_members_without_one_have_the_settings_of_the_profile() -> None:
     assert member_settings(spec()) == profile_settings("test", sync_level=1)
 
 
+def test_the_version_that_means_the_default_is_refused() -> None:
+    with pytest.raises(ScenarioError, match=r"app-version: the least is 0\.0\.1"):
+        spec(" app-version=0.0.0")
+
+
 @pytest.mark.parametrize("version", ["1.2", "1.2.x", "1.2.256", "-1.0.0"])
 def test_what_is_no_version_is_refused(version: str) -> None:
     with pytest.raises(ScenarioError, match=f"version '{version}': use major.minor.patch, each 0 to 255"):
