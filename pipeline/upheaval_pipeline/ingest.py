@@ -19,6 +19,7 @@ from upheaval_pipeline.contents import Contents, contents_of_runs, new_runs, row
 from upheaval_pipeline.lake import Lake
 from upheaval_pipeline.lake_files import Written, files_of, totals_of, write_file
 from upheaval_pipeline.manifest_rows import manifest_row
+from upheaval_pipeline.own_code import own_code_of
 from upheaval_pipeline.tables import VERDICTS_NAME
 from upheaval_pipeline.verdicts import verdict_rows
 from upheaval_pipeline.version import reader_version
@@ -92,9 +93,10 @@ def _write(spark: "SparkSession | None", where: str, contents: Mapping[str, Cont
     described = dict(zip(contents, in_tasks(spark, manifest_row, folders), strict=True))
     judged = dict(zip(contents, judge_each(spark, folders), strict=True))
     digests = {run: one.digest for run, one in contents.items()}
+    code = {run: own_code_of(one.folder) for run, one in contents.items()}
     written = _write_tables(spark, partial(_write_task, lake.where, batch), run_parts.tasks(folders))
     totals = totals_of(written, contents, tables.LAKE_SCHEMAS)
-    written += write_file(lake.where, VERDICTS_NAME, batch, verdict_rows(judged, digests))
+    written += write_file(lake.where, VERDICTS_NAME, batch, verdict_rows(judged, digests, code))
     rows = []
     for run, (row, reason) in described.items():
         totals[run]["runs"] += row is not None

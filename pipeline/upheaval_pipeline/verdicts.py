@@ -17,9 +17,11 @@ from upheaval.checkers.severe_error import SevereError
 from upheaval.checkers.signature import Signature, parse_signature
 from upheaval.checkers.verdict import Finding, NotApplicable, Report, Verdict
 from upheaval.errors import UsageError
+from upheaval.records import FieldError, Manifest, jsonfields, parse_manifest
 from upheaval_pipeline.arrow_schema import arrow_schema
-from upheaval_pipeline.lake import Lake
+from upheaval_pipeline.lake import RUNS, Lake
 from upheaval_pipeline.lake_files import BATCH, files_of, write_file
+from upheaval_pipeline.own_code import has_more, own_code
 from upheaval_pipeline.tables import STORED, VERDICTS, VERDICTS_NAME, batches
 from upheaval_pipeline.version import judge_version
 from upheaval_pipeline.whole import Judged
@@ -30,9 +32,12 @@ _STORED: Final = arrow_schema(STORED[VERDICTS_NAME])
 _WITHOUT_BATCH: Final = _STORED.remove(_STORED.get_field_index(BATCH))
 
 
-def verdict_rows(judged: Mapping[str, Judged], contents: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
-    """The rows of runs with these contents, as the table has them but for their batch."""
-    rows = ((*row, contents[run], judge_version()) for run, one in judged.items() for row in _rows(run, one))
+def verdict_rows(
+    judged: Mapping[str, Judged], contents: Mapping[str, str], code: Mapping[str, str]
+) -> Iterator[pa.RecordBatch]:
+    """The rows of runs with these contents, as the table has them but for their batch. `code` is their `own_code`."""
+    made_by = {run: f"{judge_version()} {code.get(run, '')}".rstrip() for run in judged}
+    rows = ((*row, contents[run], made_by[run]) for run, one in judged.items() for row in _rows(run, one))
     return batches(rows, _WITHOUT_BATCH)
 
 
@@ -40,18 +45,34 @@ def write_verdicts(lake: Lake, judged: Mapping[str, Judged]) -> None:
     """Keep what this judge found about runs of a lake as it was when they were judged."""
     entries = {run: lake.entry("runs", run) for run in judged}
     contents = {run: entry.contents for run, entry in entries.items() if entry is not None and entry.contents}
-    rows = verdict_rows({run: judged[run] for run in contents}, contents)
+    rows = verdict_rows({run: judged[run] for run in contents}, contents, _own_code(lake, list(contents)))
     lake.commit(files_of(write_file(lake.where, VERDICTS_NAME, lake.new_batch(), rows)))
 
 
 def without_verdict(lake: Lake, runs: Sequence[str]) -> list[str]:
-    """The runs that this judge has not judged, and those whose verdicts may be damaged."""
+    """The runs that this judge has not judged with the code of users that is here, or whose verdicts are damaged."""
     entries = ((run, lake.entry(VERDICTS_NAME, run)) for run in runs)
-    return [
-        run
-        for run, entry in entries
-        if entry is None or entry.made_by != judge_version() or lake.damage_of_verdicts(run)
-    ]
+    made_by = {run: e.made_by for run, e in entries if e is not None and not lake.damage_of_verdicts(run)}
+    now = _own_code(lake, [run for run, code in made_by.items() if " " in code])
+    return [run for run in runs if run not in made_by or _is_outdated(made_by[run], now.get(run, ""))]
+
+
+def _is_outdated(made_by: str, now: str) -> bool:
+    judge, _, before = made_by.partition(" ")
+    return judge != judge_version() or has_more(now, before)
+
+
+def _own_code(lake: Lake, runs: Sequence[str]) -> dict[str, str]:
+    """By run, what of its user's code is on this machine now."""
+    rows = lake.read(RUNS, arrow_schema("run string, manifest string"), runs) if runs else []
+    return {row["run"]: own_code(manifest) for row in rows if (manifest := _manifest(row["manifest"])) is not None}
+
+
+def _manifest(text: str | None) -> Manifest | None:
+    try:
+        return None if text is None else parse_manifest(jsonfields.parse_object(text))
+    except FieldError:
+        return None
 
 
 def judged_by_this_version(lake: Lake, runs: Sequence[str]) -> dict[str, Judged]:

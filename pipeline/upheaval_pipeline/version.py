@@ -7,11 +7,14 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from upheaval.repository import REPOSITORY
 from upheaval_pipeline.packages import PACKAGES, folder_of
 
 JUDGE: Final = ("upheaval.checkers.judge",)
 READER: Final = ("upheaval_pipeline.run_parts", "upheaval_pipeline.manifest_rows")
 """What judges a run, and what reads the rows of one: what they import counts, and nothing else."""
+JAVA: Final = ("images/aeron/src/main",)
+"""What replays services in Java, and asks members of Aeron, for the judge."""
 _IMPORT: Final = re.compile(
     r"^[ \t]*(?:from (?P<package>upheaval[\w.]*) import (?P<names>\([^)]*\)|[^\n]*)|import (?P<module>upheaval[\w.]*))",
     re.M,
@@ -20,7 +23,7 @@ _IMPORT: Final = re.compile(
 
 def judge_version() -> str:
     """A digest of all that judges runs: other code may give other verdicts on the same runs."""
-    return _digest(JUDGE)
+    return _digest(JUDGE, JAVA)
 
 
 def reader_version() -> str:
@@ -29,9 +32,9 @@ def reader_version() -> str:
 
 
 @cache
-def _digest(roots: Sequence[str]) -> str:
+def _digest(roots: Sequence[str], folders: Sequence[str] = ()) -> str:
     whole = hashlib.sha256()
-    for path in files_of_version(roots):
+    for path in (*files_of_version(roots), *java_files(folders)):
         whole.update(path.read_bytes() + b"\0")
     return whole.hexdigest()
 
@@ -41,6 +44,12 @@ def files_of_version(roots: Sequence[str]) -> list[Path]:
     modules = _imported(roots)
     folders = {path.parent for path in modules}
     return sorted({*modules, *(path for folder in folders for path in folder.glob("*.json"))})
+
+
+def java_files(folders: Sequence[str]) -> list[Path]:
+    """The Java sources in folders of the repository, where this installation has them."""
+    present = [name for name in folders if REPOSITORY.find(name) is not None]
+    return sorted(path for _, path in REPOSITORY.files(present) if path.suffix == ".java")
 
 
 def _imported(roots: Sequence[str]) -> set[Path]:

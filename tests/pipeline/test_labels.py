@@ -48,7 +48,7 @@ def write_lake(where: Path, *, slow_ms: int, is_flaky: bool) -> str:
     columns = arrow_schema(STORED["runs"].removesuffix(", batch string"))
     written = write_file(str(where), "runs", batch, batches(runs, columns))
     written += write_file(str(where), "history", batch, batches(history, arrow_schema(HISTORY)))
-    written += write_file(str(where), "verdicts", batch, verdict_rows(judged, dict.fromkeys(judged, "made")))
+    written += write_file(str(where), "verdicts", batch, verdict_rows(judged, dict.fromkeys(judged, "made"), {}))
     lake.commit(files_of(written))
     return str(where)
 

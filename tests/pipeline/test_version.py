@@ -1,5 +1,6 @@
 """The version of the judge: all that it runs, and nothing of what shows its verdicts."""
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -7,7 +8,7 @@ from pathlib import Path
 
 from support.built_runs import good_run
 from upheaval_pipeline.packages import files_of_packages, folder_of
-from upheaval_pipeline.version import JUDGE, READER, files_of_version, judge_version, reader_version
+from upheaval_pipeline.version import JAVA, JUDGE, READER, files_of_version, java_files, judge_version, reader_version
 
 LOADED = """
 import json, sys
@@ -43,3 +44,12 @@ def test_what_reads_rows_makes_no_verdict_void() -> None:
     assert [path for path in judge if path.is_relative_to(pipeline)] == []
     assert {pipeline / "run_parts.py", pipeline / "recorded.py", pipeline / "manifest_rows.py"} <= reader
     assert judge_version() != reader_version()
+
+
+def test_java_classes_that_judge_are_of_its_version() -> None:
+    names = {path.name for path in java_files(JAVA)}
+    assert {"Replay.java", "AskMembers.java"} <= names
+    whole = hashlib.sha256()
+    for path in (*files_of_version(JUDGE), *java_files(JAVA)):
+        whole.update(path.read_bytes() + b"\0")
+    assert judge_version() == whole.hexdigest()

@@ -69,7 +69,7 @@ class RunRows:
             times = {"inject_begin_ns": begin * MS, "heal_end_ns": None if heal is None else heal * MS}
             yield "faults", {"run": self.run, "line": line, "what": what, **times}
         findings = tuple(self.findings) or (Finding(Promise.LOGS_EQUAL, Verdict.VALID, "equal"),)
-        for batch in verdict_rows({self.run: Report(self.run, findings)}, {self.run: ""}):
+        for batch in verdict_rows({self.run: Report(self.run, findings)}, {self.run: ""}, {}):
             yield from (("verdicts", row) for row in batch.to_pylist())
 
 
