@@ -45,6 +45,7 @@ class ProxyApi:
         self.seen = SeenDatagrams(self.proxies)
         self._kinds = kinds
         self._random = random
+        self._one_at_a_time = asyncio.Lock()
 
     async def serve(self, host: str, port: int = 0) -> asyncio.Server:
         """Answer requests on a port of `host`, by default a free one. Raises `OSError` when that cannot be bound."""
@@ -61,7 +62,8 @@ class ProxyApi:
         try:
             method, path, body = await asyncio.wait_for(_read_request(reader), _REQUEST_TIMEOUT_S)
             try:
-                status, answer = await self.handle(method, path, body)
+                async with self._one_at_a_time:
+                    status, answer = await self.handle(method, path, body)
             except _Refused as refused:
                 status, answer = refused.status, {"error": str(refused), "status": refused.status.value}
             writer.write(_format_reply(status, answer))
@@ -149,14 +151,9 @@ class ProxyApi:
         if kind not in self._kinds:
             raise _Refused(HTTPStatus.BAD_REQUEST, f"unknown protocol {kind!r}: use {', '.join(self._kinds)}")
         proxy = self._kinds[kind](name, _address(listen), _address(upstream), self._random)
-        # The name is taken before the wait, in which another request may ask for it.
-        self.proxies[name] = proxy
         if fields.get("enabled", True):
-            try:
-                await _enable(proxy)
-            except _Refused:
-                del self.proxies[name]
-                raise
+            await _enable(proxy)
+        self.proxies[name] = proxy
         return proxy
 
     async def _update(self, proxy: AnyProxy, fields: Mapping[str, object]) -> None:

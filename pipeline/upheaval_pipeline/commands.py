@@ -226,7 +226,8 @@ def ask(options: AskOptions) -> int:
     alarms = [_is_alarming(*one) for one in answers if one[0].name in options.fail_if]
     ((number,),) = unjudged.rows
     if number != 0:
-        _say(f"{number} runs cannot be judged: `upheaval verify --lake {options.lake}` says why")
+        runs = "1 run" if number == 1 else f"{number} runs"
+        _say(f"{runs} cannot be judged: `upheaval verify --lake {options.lake}` says why")
     return int(any(alarms) or (number != 0 and "failures" in options.fail_if))
 
 

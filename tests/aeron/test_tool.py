@@ -64,37 +64,37 @@ class ToolOutputs:
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> ToolOutputs:
+def outputs(tmp_path_factory: pytest.TempPathFactory) -> ToolOutputs:
     with AeronNode(tmp_path_factory.mktemp("aeron-node")) as node:
         return ToolOutputs(node)
 
 
 @pytest.mark.parametrize("command", LIVE, ids=" ".join)
-def test_a_running_node_of_aerons_is_told_as_aeron_tells_it(told: ToolOutputs, command: tuple[str, ...]) -> None:
-    assert comparable(told.ours[command]) == comparable(told.theirs[command])
+def test_a_running_node_of_aerons_is_described_as_by_aerons(outputs: ToolOutputs, command: tuple[str, ...]) -> None:
+    assert comparable(outputs.ours[command]) == comparable(outputs.theirs[command])
 
 
 @pytest.mark.parametrize("command", ON_FILES, ids=" ".join)
-def test_a_stopped_node_of_aerons_is_told_as_aeron_tells_it(told: ToolOutputs, command: tuple[str, ...]) -> None:
-    assert comparable(ours(told.folder, *command)) == comparable(cluster_tool(told.folder, *command))
+def test_a_stopped_node_of_aerons_is_described_as_by_aerons(outputs: ToolOutputs, command: tuple[str, ...]) -> None:
+    assert comparable(ours(outputs.folder, *command)) == comparable(cluster_tool(outputs.folder, *command))
 
 
-def test_a_stopped_node_of_aerons_tells_more_than_aerons_tool_needs_a_driver_for(told: ToolOutputs) -> None:
-    shown = ours(told.folder, "describe-latest-cm-snapshot")
-    assert comparable(shown) == comparable(told.theirs[("describe-latest-cm-snapshot",)])
-    plan = execute(parse([str(told.folder), "recovery-plan", "1"]))
-    assert cluster_tool(told.folder, "recovery-plan", "1").status == 1
+def test_a_stopped_node_of_aerons_shows_more_than_aerons_tool_does_without_a_driver(outputs: ToolOutputs) -> None:
+    shown = ours(outputs.folder, "describe-latest-cm-snapshot")
+    assert comparable(shown) == comparable(outputs.theirs[("describe-latest-cm-snapshot",)])
+    plan = execute(parse([str(outputs.folder), "recovery-plan", "1"]))
+    assert cluster_tool(outputs.folder, "recovery-plan", "1").status == 1
     assert plan.values["appendedLogPosition"] == plan.values["committedLogPosition"]
 
 
 @pytest.mark.parametrize("which", ["killed", "stopped"])
-def test_our_members_are_told_as_aeron_tells_them(copy_of: CopyOf, which: str) -> None:
+def test_our_members_are_described_as_by_aerons(copy_of: CopyOf, which: str) -> None:
     member = copy_of(which)
     for command in ("describe", "pid", "recording-log"):
         assert comparable(ours(member, command)) == comparable(cluster_tool(member, command))
 
 
-def test_errors_of_our_members_are_told_as_aeron_tells_them(copy_of: CopyOf) -> None:
+def test_errors_of_our_members_are_described_as_by_aerons(copy_of: CopyOf) -> None:
     member = copy_of("killed")
     storage = MemoryStorage()
     file = storage.open(layout.CLUSTER_MARK, create=True)

@@ -1,5 +1,6 @@
 """Members that the harness itself kills: the run says so, and no finding takes them for crashed."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,13 @@ def ends(folder: Path) -> Verdict:
     return verify_run(folder).finding(Promise.NO_UNEXPLAINED_END).verdict
 
 
+BLOCKS_SIGTERM = """
+import os, signal, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+
+
 def up_and_interrupted(cluster: ProcessCluster) -> None:
     with cluster.all_or_nothing():
         cluster.up()
@@ -30,6 +38,8 @@ def up_and_interrupted(cluster: ProcessCluster) -> None:
 
 def test_a_member_that_does_not_end_in_time_is_killed_and_the_run_says_so(tmp_path: Path) -> None:
     with ProcessCluster.create(tmp_path, ClusterSpec(members=1)) as cluster:
+        # However long this process is held up, the member does not end in order meanwhile.
+        cluster.member(0).wrapper = [sys.executable, "-c", BLOCKS_SIGTERM]
         cluster.up()
         cluster.down(timeout_s=0.0)
     assert forced(tmp_path) == [["0"]]

@@ -289,7 +289,7 @@ def test_a_run_that_cannot_be_judged_is_a_failure(
     capsys.readouterr()
     assert main(words) == 1
     shown = capsys.readouterr()
-    assert f"1 runs cannot be judged: `upheaval verify --lake {lake}` says why" in shown.err
+    assert f"1 run cannot be judged: `upheaval verify --lake {lake}` says why" in shown.err
     assert "unreadable" in shown.out
     assert main(["ask", "slo", "--lake", lake, "--fail-if", "slo"]) == 0
 

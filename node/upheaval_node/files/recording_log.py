@@ -165,11 +165,9 @@ class RecordingLog:
         """Append a TERM. The previous term ends at its base; the new term ends at the base of the next one, if
         known.
         """
-        _check_recording_id(recording_id)
+        self._require_recording(recording_id)
         if leadership_term_id in self._terms:
             raise UsageError(f"leadership term {leadership_term_id} is already known")
-        if self._log_recording_id not in (NULL_VALUE, recording_id):
-            raise UsageError(f"terms are in recording {self._log_recording_id}, not {recording_id}")
         if leadership_term_id - 1 in self._terms:
             self.commit_log_position(TermId(leadership_term_id - 1), term_base_log_position)
         following = self._terms.get(leadership_term_id + 1)
@@ -339,6 +337,7 @@ class RecordingLog:
         """
         if recording_id == NULL_VALUE:
             return
+        self._require_recording(recording_id)
         last = self.find_last_term()
         if last is None:
             first = max(0, initial_log_leadership_term_id)
@@ -403,6 +402,12 @@ class RecordingLog:
 
     def _latest_terms_first(self) -> list[Entry]:
         return sorted(self._terms.values(), key=lambda entry: entry.leadership_term_id, reverse=True)
+
+    def _require_recording(self, recording_id: int) -> None:
+        """All terms are in one recording."""
+        _check_recording_id(recording_id)
+        if self._log_recording_id not in (NULL_VALUE, recording_id):
+            raise UsageError(f"terms are in recording {self._log_recording_id}, not {recording_id}")
 
     def _append_terms(self, recording_id: int, terms: Sequence[int], base: Position, timestamp: int) -> None:
         """Append terms without length, later than all that are known. The last one is open."""

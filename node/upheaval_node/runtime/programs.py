@@ -78,7 +78,9 @@ def run_program(name: str, make: Callable[[], Program]) -> int:
 
 
 def _allow_descriptors() -> None:
-    """Raise the soft limit of descriptors, often 1,024, to the hard one: each of four listeners accepts as many."""
+    """Raise the soft limit of descriptors, often 1,024, to the hard one: each of four listeners may accept 1,024
+    connections.
+    """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     # A hard limit above what the system allows at most stays as it is.
     with contextlib.suppress(ValueError, OSError):

@@ -61,3 +61,23 @@ def test_a_proxy_that_cannot_listen_leaves_its_name_free() -> None:
         return statuses
 
     assert asyncio.run(create()) == [HTTPStatus.INTERNAL_SERVER_ERROR, HTTPStatus.CREATED]
+
+
+def test_a_proxy_that_is_deleted_while_it_is_created_does_not_listen() -> None:
+    async def create_and_delete() -> list[bool]:
+        api = an_api()
+        server = await asyncio.start_server(lambda *_: None, "127.0.0.1")
+        host, port = server.sockets[0].getsockname()
+        server.close()
+        body = json.dumps({**P, "listen": f"{host}:{port}"}).encode()
+        await asyncio.gather(ask(api, "POST", "/proxies", body), ask(api, "DELETE", "/proxies/p"))
+        is_there = "p" in api.proxies
+        try:
+            _, writer = await asyncio.open_connection(host, port)
+        except ConnectionRefusedError:
+            return [is_there, False]
+        writer.close()
+        await api.close()
+        return [is_there, True]
+
+    assert asyncio.run(create_and_delete()) in ([True, True], [False, False])

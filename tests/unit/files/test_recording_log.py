@@ -560,6 +560,18 @@ def test_more_records_than_one_page_holds_are_read_back() -> None:
     assert list(reloaded(storage).entries) == list(log.entries)
 
 
+@pytest.mark.parametrize("is_valid", [True, False])
+def test_missing_terms_are_of_the_recording_of_the_others(is_valid: bool) -> None:
+    storage, log = new_log()
+    log.append_term(1, 0, 0, 7)
+    if not is_valid:
+        log.invalidate_entry(0)
+    before = storage.content(RECORDING_LOG)
+    with pytest.raises(UsageError, match="terms are in recording 1, not 2"):
+        log.ensure_coherent(2, 0, 0, 3, 64, NULL_POSITION, 7)
+    assert storage.content(RECORDING_LOG) == before
+
+
 def test_a_folder_that_the_first_process_did_not_sync_is_synced_by_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     storage = MemoryStorage()
     with monkeypatch.context() as killed:

@@ -15,10 +15,10 @@ ROWS = set(re.findall(r"^\| (E\d+) \|", (ROOT / "docs/protocol.md").read_text(en
 
 def test_every_scenario_of_another_system_is_of_an_issue_or_a_finding() -> None:
     ways = "process --system aeron`|simulated --compatibility aeron "
-    told = set(re.findall(rf"`upheaval run (\S+) --runtime (?:{ways})", PAGE))
+    named = set(re.findall(rf"`upheaval run (\S+) --runtime (?:{ways})", PAGE))
     known = {bug.scenario_name for bug in KNOWN_BUGS}
-    assert told | known == {path.stem for path in OTHERS.iterdir()}
-    assert not told & known
+    assert named | known == {path.stem for path in OTHERS.iterdir()}
+    assert not named & known
 
 
 def test_a_finding_is_tried_on_processes_and_judged_by_every_promise() -> None:
@@ -35,6 +35,6 @@ def test_issues_of_the_page_are_in_the_track_record() -> None:
 
 
 def test_the_page_is_about_rows_of_the_protocol() -> None:
-    told = {row for cell in re.findall(r"^\| (E\d[^|]*)\|", PAGE, re.MULTILINE) for row in re.findall(r"E\d+", cell)}
-    assert told
-    assert told <= ROWS
+    named = {row for cell in re.findall(r"^\| (E\d[^|]*)\|", PAGE, re.MULTILINE) for row in re.findall(r"E\d+", cell)}
+    assert named
+    assert named <= ROWS

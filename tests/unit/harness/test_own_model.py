@@ -138,7 +138,7 @@ def test_a_duplicate_that_the_end_of_a_torn_history_may_explain_is_not_judged_he
     assert bad(judged_here(run)) == {}
 
 
-def test_equal_payloads_are_told_apart_by_their_sessions_and_their_order() -> None:
+def test_equal_payloads_are_distinguished_by_their_sessions_and_their_order() -> None:
     run = BuiltRun()
     for number, (session, answer) in enumerate([(1, "1"), (2, "2"), (1, "3"), (1, "4"), (2, "5")]):
         run.operations.append(call(number, b"{}", answer, session))
@@ -276,8 +276,8 @@ def test_answers_stand_in_the_history_byte_for_byte() -> None:
 
 
 def held(own: PlainPromise) -> tuple[bool | None, str, int | None]:
-    told = judgement(own)
-    return told["kept"], told["detail"], told["position"]
+    judged_own = judgement(own)
+    return judged_own["kept"], judged_own["detail"], judged_own["position"]
 
 
 def judgement(own: PlainPromise) -> dict[str, Any]:

@@ -174,6 +174,15 @@ def test_a_refusal_ends_a_candidacy() -> None:
     assert "for which member 2 had refused its vote" in str(refused(lambda: story.win(0, 1, 1)))
 
 
+def test_a_refusal_of_a_voter_that_is_no_member_is_ignored() -> None:
+    story = led(BallotRules(3))
+    story.enter(1, 0, 4)
+    story.stand(1, 5)
+    refusal: dict[str, Json] = {"candidate_term_id": 5, "candidate_member_id": 1, "follower_member_id": 99}
+    story.tell(1, "receive", message="Vote", vote=False, **refusal)
+    story.win(1, 2, 5)
+
+
 def test_a_refusal_counts_neither_for_another_term_nor_by_the_leader_that_left() -> None:
     story = led(BallotRules(3))
     story.ask(1, 2, 2)

@@ -160,9 +160,12 @@ def _with_signature(broken: Broken, life: ProcessLife, errors: Iterable[TracedEr
 def _starved(broken: Broken, life: ProcessLife, facts: TraceFacts, manifest: Manifest) -> Broken:
     """The end of a member of Aeron by itself; unknown if stalls were long enough for its components to lose each other.
 
-    They miss each other's signs of life after 10 s, which a stall of the machine does to all of them.
+    They miss each other's signs of life after 10 s, which a stall of the machine does to all of them. What raised an
+    error when it took a message (`on...`) missed nothing.
     """
     if manifest.system == OWN_SYSTEM or life.status not in _OF_MEMBER or _is_refused(life):
+        return broken
+    if broken.signature is not None and broken.signature.where.partition(".")[2].startswith("on"):
         return broken
     stalled_ns = stalled_within(facts.stalls, life.last_ns - _GRACE_NS, life.last_ns)
     if stalled_ns < _STARVING_NS:

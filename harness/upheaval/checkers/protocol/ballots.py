@@ -132,9 +132,12 @@ class BallotRules:
             voter.asked[event.integer("candidate_term_id"), event.integer("candidate_member_id")] = _log_of(event)
         elif message == "Vote" and event.integer("candidate_member_id") == event.member_id:
             term, voter_id = event.integer("candidate_term_id"), event.integer("follower_member_id")
+            if voter_id not in range(self._members):
+                # The candidate ignores it, too.
+                return
             if event.fields.get("vote") is not True:
                 voter.refused_by.setdefault(term, set()).add(voter_id)
-            elif voter_id in range(self._members):
+            else:
                 voter.granted_by.setdefault(term, set()).add(voter_id)
                 self._counted.setdefault((voter_id, term, event.member_id), event)
 

@@ -32,7 +32,7 @@ final class Ending {
         begun.countDown();
     }
 
-    /** A service ends because its module has; why, the module says if it is in this process. */
+    /** A service ends because its module has ended. The module reports the reason if it runs in this process. */
     synchronized void onModuleLost(final String component) {
         if (hook == null || hook.startsWith(component)) {
             hook = component + ": its module has ended";
