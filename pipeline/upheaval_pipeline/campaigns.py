@@ -16,11 +16,12 @@ from upheaval.campaign.findability import SEEDS_FILE
 from upheaval.campaign.seed import SEED_FILE
 from upheaval.errors import UsageError
 from upheaval.records import RunFolder, jsonfields
+from upheaval.records.utf8 import storable
 from upheaval_pipeline.arrow_schema import arrow_schema
 from upheaval_pipeline.contents import rows_in_lake
 from upheaval_pipeline.lake import Lake
 from upheaval_pipeline.lake_files import files_of, write_file
-from upheaval_pipeline.tables import SEED_LINE, SEEDS, SEEDS_NAME, STORED, Row, batches, read_lines, text
+from upheaval_pipeline.tables import SEED_LINE, SEEDS, SEEDS_NAME, STORED, Row, batches, read_lines
 from upheaval_pipeline.tapes import choices_of
 
 NAME: Final = SEEDS_NAME
@@ -135,7 +136,9 @@ def _rows(
 def _value(value: Any, kind: pa.DataType) -> Any:
     """A JSON value of a column, as JSON text in one of texts. Raises `ValueError` for a value of another kind."""
     if kind == pa.string() and value is not None:
-        return text(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+        return storable(
+            value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        )
     if not _is_of(value, kind):
         raise ValueError(value)
     return list(value.items()) if isinstance(value, dict) else value

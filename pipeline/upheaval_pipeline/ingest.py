@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from upheaval.records.labels import NO_LABELS, LabelsOfIngest
+from upheaval.records.utf8 import storable
 from upheaval_node import __version__
 from upheaval_pipeline import run_parts, tables
 from upheaval_pipeline.arrow_schema import arrow_schema
@@ -101,7 +102,7 @@ def _write(spark: "SparkSession | None", where: str, contents: Mapping[str, Cont
     for run, (row, reason) in described.items():
         totals[run]["runs"] += row is not None
         totals[run]["rejects"] += reason is not None
-        of_run = [(tables.text(name), tables.text(value)) for name, value in labels_of[run].items()]
+        of_run = [(storable(name), storable(value)) for name, value in labels_of[run].items()]
         by_whom = (of_run, datetime.now(UTC).isoformat(timespec="seconds"), __version__)
         what = (*row, *by_whom) if row is not None else (run, *[None] * (_WIDTH - 1))
         rows.append((*what, digests[run], reader_version(), reason, list(totals[run].items())))

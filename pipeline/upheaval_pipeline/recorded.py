@@ -19,12 +19,13 @@ from upheaval.checkers.evidence.logs import UNREADABLE, message_facts
 from upheaval.checkers.evidence.recordings import FLAG_BEGIN, FLAG_END, FRAME_HEADER_LENGTH, TYPE_DATA
 from upheaval.errors import HarnessError
 from upheaval.records import Function, call_digest, decode_operation
+from upheaval.records.utf8 import storable
 from upheaval_node.errors import DecodeError
 from upheaval_node.protocol import session_header
 from upheaval_node.service.services import encoding
 from upheaval_pipeline.frames import Frames, fingerprints, whole_frames
 from upheaval_pipeline.pieces import Piece, read_piece
-from upheaval_pipeline.tables import RECORDING, Row, canonical, reject_row, text
+from upheaval_pipeline.tables import RECORDING, Row, canonical, reject_row
 
 _REQUEST: Final = FRAME_HEADER_LENGTH + session_header.LENGTH
 _REQUEST_LENGTH: Final = 20
@@ -255,7 +256,7 @@ def _message_row(message: bytes) -> _MessageRow:
             number, function, key, value = decode_operation(payload)
         except DecodeError:
             return "SessionMessage", header, None, Function.CALL.value, None, canonical(call_digest(payload))
-        return "SessionMessage", header, number, function.value, text(key), canonical(value)
+        return "SessionMessage", header, number, function.value, storable(key), canonical(value)
     if UNREADABLE in facts:
         return UNREADABLE, json.dumps(facts), None, None, None, None
     decoded = decode_message(message)
@@ -270,6 +271,6 @@ def _extent(piece: Piece, begin: int, end: int, fault: str | None, schema: pa.Sc
         "end_position": end,
         "kind": "extent",
         "fields": canonical({"segment_length": piece.segment_length}),
-        "_reject": fault and text(fault),
+        "_reject": fault and storable(fault),
     }
     return pa.RecordBatch.from_pylist([row], schema=schema)

@@ -25,6 +25,7 @@ from upheaval.records import (
     parse_fault,
     parse_operation,
 )
+from upheaval.records.utf8 import storable
 from upheaval_chaos.record import Proof
 
 Row = tuple[Any, ...]
@@ -132,7 +133,7 @@ def _array(values: Iterable[Any], kind: pa.DataType) -> pa.Array:
 
 def _with_storable_text(value: Any) -> Any:
     if isinstance(value, str):
-        return text(value)
+        return storable(value)
     if isinstance(value, list | tuple):
         return type(value)(map(_with_storable_text, value))
     return {key: _with_storable_text(one) for key, one in value.items()} if isinstance(value, dict) else value
@@ -143,17 +144,12 @@ def canonical(value: Json) -> str:
     return _CANONICAL.encode(value)
 
 
-def text(value: str) -> str:
-    """A string that can be stored as UTF-8: a lone surrogate is spelt out."""
-    return value.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
 def run_id(run: RunFolder) -> str:
     """The run's id, or the folder's name when the manifest cannot be read."""
     try:
-        return text(run.read_manifest().run_id)
+        return storable(run.read_manifest().run_id)
     except HarnessError:
-        return text(run.path.name)
+        return storable(run.path.name)
 
 
 def read_lines(path: Path, begin: int = 0, end: int | None = None) -> _Lines:
@@ -197,7 +193,7 @@ def history_rows(folder: Path, run: str, begin: int, end: int | None) -> Iterato
             o.id,
             o.process,
             o.f.value,
-            text(o.key),
+            storable(o.key),
             canonical(o.value),
             o.invoke_ns,
             o.complete_ns,
@@ -224,14 +220,14 @@ def fault_rows(folder: Path, run: str) -> Iterator[Row]:
             _proof_fields(f.inject_proof),
             _proof_fields(f.heal_proof),
             f.members,
-            f.component and text(f.component),
+            f.component and storable(f.component),
         )
-        described = (text(f.name), text(f.statement), f.inject_operations, f.heal_operations, f.is_drawn)
-        yield (run, number, text(f.what), text(f.where), *times, *seen, *described, None)
+        described = (storable(f.name), storable(f.statement), f.inject_operations, f.heal_operations, f.is_drawn)
+        yield (run, number, storable(f.what), storable(f.where), *times, *seen, *described, None)
 
 
 def _proof_fields(proof: Proof | None) -> dict[str, Any] | None:
-    return None if proof is None else {"holds": proof.holds, "evidence": text(proof.evidence)}
+    return None if proof is None else {"holds": proof.holds, "evidence": storable(proof.evidence)}
 
 
 def trace_rows(folder: Path, run: str, member: int) -> Iterator[Row]:
@@ -326,7 +322,7 @@ def _long(value: Json) -> int | None:
 
 
 def _string(value: Json) -> str | None:
-    return text(value) if isinstance(value, str) else None
+    return storable(value) if isinstance(value, str) else None
 
 
 _READ = {"long": _long, "string": _string}

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from upheaval.records import Json
-from upheaval_pipeline.tables import text
+from upheaval.records.utf8 import storable
 
 Choice = tuple[str, int, str, str]
 """The span, its number among those of that name, the label of a choice in it, and the value as text."""
@@ -26,9 +26,9 @@ def choices_of(tape: str | None) -> list[Choice]:
 def _choices(fields: Mapping[str, Json], span: str, number: int, seen: Counter[str]) -> Iterator[Choice]:
     for label, value in fields.items():
         if not isinstance(value, list):
-            yield span, number, text(label), text(str(value))
+            yield span, number, storable(label), storable(str(value))
             continue
-        name = text(f"{span}.{label}".removeprefix("."))
+        name = storable(f"{span}.{label}".removeprefix("."))
         for inner in (inner for inner in value if isinstance(inner, dict)):
             seen[name] += 1
             yield from _choices(inner, name, seen[name] - 1, seen)

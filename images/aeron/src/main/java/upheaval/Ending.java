@@ -3,7 +3,7 @@ package upheaval;
 import java.util.concurrent.CountDownLatch;
 
 /**
- * Why the member ends. What is told first counts; but the components run their termination hooks before they say why,
+ * Why the member ends. The first reason counts; but the components run their termination hooks before they say why,
  * so a hook's word counts only where no reason follows. Safe for use by several threads.
  */
 final class Ending {
@@ -40,7 +40,7 @@ final class Ending {
         begun.countDown();
     }
 
-    /** A component ends; {@code expected} when it was told to, with its cluster. */
+    /** A component ends; {@code expected} when its cluster ordered it. */
     synchronized void onTermination(final String component, final String text, final boolean expected) {
         if (reason == null) {
             reason = component + ": " + text;
@@ -113,7 +113,7 @@ final class Ending {
 
     /** In words. */
     synchronized String reason() {
-        final String told = reason == null ? hook : reason;
-        return fatal == null || isOrdered || isExpected ? told : told + "; before that, " + fatal;
+        final String why = reason == null ? hook : reason;
+        return fatal == null || isOrdered || isExpected ? why : why + "; before that, " + fatal;
     }
 }

@@ -14,7 +14,7 @@ import org.agrona.concurrent.AgentTerminationException;
  * that end the component or will end it to {@link Ending}.
  *
  * <p>The kind of an error of Aeron's own is its category and its class. Of any other exception it is {@code unforeseen}
- * and its class; one of a service that {@link TracedService} has told is not told again, and one of a component that is
+ * and its class; one of a service that {@link TracedService} has traced is not traced again, and one of a component that is
  * interrupted at its end is none.
  */
 final class Errors implements ErrorHandler {
@@ -23,20 +23,20 @@ final class Errors implements ErrorHandler {
     private final String component;
     private final Ending ending;
     private final Trace trace;
-    private final Predicate<Throwable> isTold;
+    private final Predicate<Throwable> isTraced;
     private final BooleanSupplier isEndExpected;
-    private final Set<String> told = new HashSet<>();
+    private final Set<String> traced = new HashSet<>();
 
     private Errors(
         final String component,
         final Ending ending,
         final Trace trace,
-        final Predicate<Throwable> isTold,
+        final Predicate<Throwable> isTraced,
         final BooleanSupplier isEndExpected) {
         this.component = component;
         this.ending = ending;
         this.trace = trace;
-        this.isTold = isTold;
+        this.isTraced = isTraced;
         this.isEndExpected = isEndExpected;
     }
 
@@ -66,8 +66,8 @@ final class Errors implements ErrorHandler {
             ending.onTermination(component, text(error), isEnd);
             return;
         }
-        tell(error);
-        if (error instanceof AeronException told && told.category() != AeronException.Category.FATAL) {
+        traceOnce(error);
+        if (error instanceof AeronException known && known.category() != AeronException.Category.FATAL) {
             return;
         }
         error.printStackTrace();
@@ -78,15 +78,15 @@ final class Errors implements ErrorHandler {
         }
     }
 
-    private void tell(final Throwable error) {
+    private void traceOnce(final Throwable error) {
         final AeronException.Category category = error instanceof AeronException ofAeron ? ofAeron.category() : null;
-        if (category == null && (isTold.test(error) || ending.hasBegun())) {
+        if (category == null && (isTraced.test(error) || ending.hasBegun())) {
             return;
         }
         final String kind = (category == null ? "unforeseen" : category.name()) + " " + error.getClass().getSimpleName();
         final String where = where(error);
-        synchronized (told) {
-            if (!told.add(kind + " " + where)) {
+        synchronized (traced) {
+            if (!traced.add(kind + " " + where)) {
                 return;
             }
         }

@@ -7,7 +7,7 @@ import java.util.function.IntSupplier;
 import org.agrona.concurrent.AgentTerminationException;
 
 /**
- * Traces what one service is told of terms, of its role and of its end, and what its callbacks throw; that goes on to
+ * Traces what one service hears of terms, of its role and of its end, and what its callbacks throw; that goes on to
  * the container then, which reports it and delivers the next entry.
  */
 final class TracedService extends DelegatingService {
