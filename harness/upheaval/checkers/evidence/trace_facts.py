@@ -6,7 +6,6 @@ Pure facts; this module knows no promise.
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from upheaval.checkers.evidence.protocol_events import OF_MODULE
 from upheaval.checkers.evidence.term_facts import TermFacts, TermReader
 from upheaval.records import LOST_EVENTS, MemberFolder, RunFolder, TraceEvent
 from upheaval_node.trace_kinds import TraceKind
@@ -47,6 +46,8 @@ class ProcessLife:
     pid: int = -1
     is_ending: bool = False
     """Whether its cluster was ending, or its member was ending in order."""
+    is_service_ending: bool = False
+    """Whether its module ended a service."""
     cluster_end_ns: int | None = None
     """When its consensus module began to end with the cluster."""
     has_started: bool = False
@@ -218,21 +219,12 @@ def _add_to_life(life: ProcessLife, event: TraceEvent) -> None:
         life.end_line = event.line
     elif event.event == TraceKind.ELECTION_STATE:
         life.has_started = True
-    elif _is_ending(life, event):
+    elif event.event == TraceKind.SERVICE_TERMINATE:
+        life.is_service_ending = True
+    elif event.event == TraceKind.CLUSTER_END or event.fields.get("new") == _TERMINATING:
         life.is_ending = True
         if event.event in (TraceKind.CLUSTER_END, TraceKind.MODULE_STATE) and life.cluster_end_ns is None:
             life.cluster_end_ns = event.ns
-
-
-def _is_ending(life: ProcessLife, event: TraceEvent) -> bool:
-    """Whether the event is part of an ordered end.
-
-    A consensus module of Aeron ends its services when an error ends it, too. Only the module's own state says whether
-    it got an order; the process of a service ends with that of its module, which is judged itself.
-    """
-    if event.event == TraceKind.SERVICE_TERMINATE:
-        return life.component not in OF_MODULE
-    return event.event == TraceKind.CLUSTER_END or event.fields.get("new") == _TERMINATING
 
 
 def _add(facts: TraceFacts, event: TraceEvent) -> None:

@@ -275,9 +275,20 @@ def _unexplained_end(
     if _is_refused(life):
         hits = [hit for hit in hits if hit.what not in _HARMLESS_LATER or life.begin_ns < hit.heal_begin_ns]
     is_hit = any(_lasts(hit, life.last_ns) for hit in hits) or _refuses_damage(life, hits)
-    if can_be_explained and (life.is_ending or is_hit):
+    if can_be_explained and (_is_ordered(life, manifest) or is_hit):
         return None
     return Broken(verdict, detail, members=(life.member_id,), when_ns=(life.last_ns, life.last_ns))
+
+
+def _is_ordered(life: ProcessLife, manifest: Manifest) -> bool:
+    """Whether the trace shows that something ordered the process to end.
+
+    The end of a service counts in our node, where a service may end its member. Aeron's module ends its services when
+    an error ends it, too: there only the module's own state shows an order. The process of a service ends with that of
+    its module, which is judged itself.
+    """
+    is_of_service = manifest.system == OWN_SYSTEM or life.component not in OF_MODULE
+    return life.is_ending or (is_of_service and life.is_service_ending)
 
 
 def _unordered_end(
