@@ -11,10 +11,11 @@ from upheaval.checkers.evidence.trace_facts import facts_of_members
 from upheaval.checkers.liveness.unexplained import check_ends
 from upheaval.checkers.signature import FOLLOWER, Rule, Signature
 from upheaval.checkers.verdict import Verdict
-from upheaval.records import Json, Manifest, RunFolder, seal
+from upheaval.records import OWN_SYSTEM, Json, Manifest, RunFolder, seal
 from upheaval_chaos.record import FaultRecord
 
 S = 10**9
+AERON = "aeron:1.51.0"
 EPOCH_MS = 1_700_000_000_000
 
 
@@ -30,9 +31,10 @@ def judged(
     forced: int | None = None,
     runtime: str = "process",
     is_sealed: bool = False,
+    system: str = OWN_SYSTEM,
 ) -> Verdict:
     run = RunFolder(path)
-    run.create(Manifest("run-1", runtime, len(traces), "test", 0))
+    run.create(Manifest("run-1", runtime, len(traces), "test", 0, system=system))
     for member_id, lines in enumerate(traces):
         run.member(member_id).path.mkdir(exist_ok=True)
         run.member(member_id).trace.write_text("".join(json.dumps(each) + "\n" for each in lines))
@@ -259,7 +261,7 @@ BY_ERROR: list[dict[str, Json]] = [
 
 def test_an_end_by_an_error_is_no_ordered_one_though_the_service_gets_an_order(tmp_path: Path) -> None:
     run = RunFolder(tmp_path)
-    run.create(Manifest("run-1", "process", 1, "test", 0, system="aeron:1.51.0"))
+    run.create(Manifest("run-1", "process", 1, "test", 0, system=AERON))
     run.member(0).path.mkdir()
     run.member(0).trace.write_text("".join(json.dumps(each) + "\n" for each in BY_ERROR))
     finding = check_ends(run, run.read_manifest(), facts_of_members(run, 1))
@@ -274,48 +276,40 @@ def test_an_end_by_an_error_is_no_ordered_one_though_the_service_gets_an_order(t
 
 
 @pytest.mark.parametrize(
-    ("system", "stall_ns", "method", "verdict"),
+    ("stall_ns", "method", "verdict"),
     [
-        ("aeron:1.51.0", 6 * S, "slowTickWork", Verdict.UNKNOWN),
-        ("aeron:1.51.0", 6 * S, "onNewLeadershipTerm", Verdict.INVALID),
-        ("aeron:1.51.0", 4 * S, "slowTickWork", Verdict.INVALID),
+        (6 * S, "slowTickWork", Verdict.UNKNOWN),
+        (6 * S, "onNewLeadershipTerm", Verdict.INVALID),
+        (4 * S, "slowTickWork", Verdict.INVALID),
     ],
 )
 def test_components_of_aeron_that_a_starved_machine_stalled_may_have_lost_each_other(
-    system: str, stall_ns: int, method: str, verdict: Verdict, tmp_path: Path
+    stall_ns: int, method: str, verdict: Verdict, tmp_path: Path
 ) -> None:
     """What raised an error when it took a message did not miss a sign of life."""
     by_error = [{**each, "where": f"ConsensusModuleAgent.{method}"} if "where" in each else each for each in BY_ERROR]
     stalled = [*by_error[:-1], {**line(20, "loop-stall"), "stall_ns": stall_ns}, {**by_error[-1], "ts": 21 * S}]
-    run = RunFolder(tmp_path)
-    run.create(Manifest("run-1", "process", 1, "test", 0, system=system))
-    run.member(0).path.mkdir()
-    run.member(0).trace.write_text("".join(json.dumps(each) + "\n" for each in stalled))
-    assert check_ends(run, run.read_manifest(), facts_of_members(run, 1)).verdict is verdict
+    assert judged(tmp_path, stalled, system=AERON) is verdict
 
 
 @pytest.mark.parametrize(
     ("system", "component", "new", "verdict"),
     [
-        ("aeron:1.51.0", "all", "CLOSED", Verdict.INVALID),
-        ("aeron:1.51.0", "all", "TERMINATING", Verdict.VALID),
-        ("aeron:1.51.0", "consensus", "CLOSED", Verdict.INVALID),
-        ("aeron:1.51.0", "consensus", "TERMINATING", Verdict.VALID),
-        ("aeron:1.51.0", "service-0", "CLOSED", Verdict.VALID),
-        ("upheaval", "all", "CLOSED", Verdict.VALID),
+        (AERON, "all", "CLOSED", Verdict.INVALID),
+        (AERON, "all", "TERMINATING", Verdict.VALID),
+        (AERON, "consensus", "CLOSED", Verdict.INVALID),
+        (AERON, "consensus", "TERMINATING", Verdict.VALID),
+        (AERON, "service-0", "CLOSED", Verdict.VALID),
+        (OWN_SYSTEM, "all", "CLOSED", Verdict.VALID),
     ],
 )
-def test_the_state_of_aerons_module_tells_an_ordered_end_from_one_by_an_error(
+def test_the_state_of_aerons_module_distinguishes_an_order_from_an_error(
     system: str, component: str, new: str, verdict: Verdict, tmp_path: Path
 ) -> None:
     """A service ends with its module, which is judged itself. A service of our node may end its member."""
     ended = [{**each, "component": component} for each in BY_ERROR]
     ended[-2]["new"] = new
-    run = RunFolder(tmp_path)
-    run.create(Manifest("run-1", "process", 1, "test", 0, system=system))
-    run.member(0).path.mkdir()
-    run.member(0).trace.write_text("".join(json.dumps(each) + "\n" for each in ended))
-    assert check_ends(run, run.read_manifest(), facts_of_members(run, 1)).verdict is verdict
+    assert judged(tmp_path, ended, system=system) is verdict
 
 
 @pytest.mark.parametrize(
