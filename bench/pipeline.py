@@ -26,7 +26,6 @@ from upheaval_pipeline.pieces import pieces
 from upheaval_pipeline.recorded import recording_batches
 
 RUN = "bench"
-FRAME = 128
 TERM_LENGTH = 16 << 20
 Row = dict[str, Any]
 _TYPES = {

@@ -34,7 +34,6 @@ class ProcessConfig:
     names: Mapping[str, str] = field(default_factory=dict)
     run_id: str = ""
     trace: str = "trace.jsonl"
-    clock_file: str | None = None
     seed: int | None = None
     metrics_port: int = 0
     metrics_host: str = "127.0.0.1"
@@ -64,7 +63,6 @@ def process_fields(reader: "Fields") -> dict[str, Any]:
         "names": reader.names("names"),
         "run_id": reader.text("run_id", ""),
         "trace": reader.text("trace", "trace.jsonl"),
-        "clock_file": reader.optional_text("clock_file"),
         "seed": reader.optional_integer("seed"),
         "metrics_port": reader.integer("metrics_port", 0),
         "metrics_host": reader.text("metrics_host", "127.0.0.1"),

@@ -1,5 +1,7 @@
 """The duty cycle of a simulated process."""
 
+import pytest
+
 from simulation.parties import Beacon, Failing, Passive, Spinning, running
 from upheaval.runtimes.simulated.world import START_NS, World
 from upheaval_node.bell import Bell
@@ -75,6 +77,7 @@ def test_an_agent_that_is_always_due_does_not_stop_the_clock() -> None:
     assert process.idle_wakes > 100
 
 
+@pytest.mark.parity("OC-01")
 def test_the_wall_clock_of_a_process_can_be_skewed_without_its_monotonic_one() -> None:
     world = World(1)
     process = running(world, [Passive()])

@@ -11,7 +11,7 @@ of a tape is a tape, and the result of reading says which choices there were.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from upheaval.records import Json
 
@@ -160,7 +160,3 @@ class TapeReader:
         value = stored if is_one and isinstance(stored, type(simplest)) else simplest
         self.read.choices.append(Choice(label, value, alternatives))
         return value
-
-
-EMPTY: Final[Fields] = {}
-"""The simplest plan."""

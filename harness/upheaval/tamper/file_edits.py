@@ -176,12 +176,9 @@ def a_log_starts_later(run: RunCopy) -> None:
 Records = list[LogRecord]
 
 
-def _change_records(
-    run: RunCopy, change: Callable[[Records], Records], *, everywhere: bool = False, beside: bool = False
-) -> None:
-    members = run.members if everywhere else [run.members[-1]]
-    folders = run.node_folders() if beside else [run.folder.member(member) for member in members]
-    for folder in folders:
+def _change_records(run: RunCopy, change: Callable[[Records], Records], *, everywhere: bool = False) -> None:
+    for member in run.members if everywhere else [run.members[-1]]:
+        folder = run.folder.member(member)
         put_log_records(folder, change(log_records(folder)))
 
 

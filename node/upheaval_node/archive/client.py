@@ -6,7 +6,6 @@ to connect again, its user makes a new client. The module knows channels and mes
 """
 
 from collections import deque
-from collections.abc import Iterable
 from enum import IntEnum
 from typing import Final
 
@@ -457,12 +456,10 @@ class ArchiveClient:
         """End a replication by its id; an unknown id is an error."""
         return self.request(am.StopReplicationRequest(replication_id=replication_id))
 
-    def take_signals(self, correlation_ids: Iterable[int] | None = None) -> list[RecordingSignalEvent]:
-        """Remove and return the signals received so far: all, or those with the given correlation ids."""
-        wanted = None if correlation_ids is None else set(correlation_ids)
-        taken = [signal for signal in self.signals if wanted is None or signal.correlation_id in wanted]
-        for signal in taken:
-            self.signals.remove(signal)
+    def take_signals(self) -> list[RecordingSignalEvent]:
+        """Remove and return the signals received so far."""
+        taken = list(self.signals)
+        self.signals.clear()
         return taken
 
 

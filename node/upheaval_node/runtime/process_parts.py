@@ -19,7 +19,7 @@ from upheaval_node.member import MemberPorts
 from upheaval_node.member_config import ProcessConfig
 from upheaval_node.ports import Agent, Connection
 from upheaval_node.protocol_trace import Observer
-from upheaval_node.runtime.clock import SkewedClock, SystemClock
+from upheaval_node.runtime.clock import SystemClock
 from upheaval_node.runtime.disk import DiskStorage
 from upheaval_node.runtime.duty_cycle import DutyCycle
 from upheaval_node.runtime.error_sink import ProcessErrorSink
@@ -84,7 +84,7 @@ class ProcessParts:
         self._locks = [MarkLock(path) for path in marks]
         os.makedirs(layout.DRIVER_DIRECTORY, exist_ok=True)
         self.loop = Loop()
-        self.clock = SystemClock() if config.clock_file is None else SkewedClock(config.clock_file)
+        self.clock = SystemClock()
         self.network = SelectorNetwork(self.loop)
         self.storage = DiskStorage(".", self.loop)
         self.tracer = FileTracer(config.trace, member_id=member_id, component=component, run_id=config.run_id)

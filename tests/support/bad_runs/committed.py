@@ -14,7 +14,6 @@ from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Verdict
 
 _MS = 10**6
-_LONE_SECONDS = 50
 
 
 def _history(run: Path, change: Callable[[list[Line]], None]) -> None:

@@ -16,7 +16,6 @@ def test_the_least_configuration_has_the_defaults() -> None:
     assert config.settings.profile == "aeron"
     assert config.endpoints.archive == "b:5"
     assert config.seed is None
-    assert config.clock_file is None
     assert config.metrics_address is None
 
 
@@ -32,7 +31,6 @@ def test_every_field_reaches_its_place() -> None:
             "names": {"a:2": "127.0.0.1:9"},
             "run_id": "r",
             "trace": "t.jsonl",
-            "clock_file": "clock.dat",
             "seed": 42,
             "python_path": ["."],
             "metrics_port": 9006,
@@ -47,7 +45,7 @@ def test_every_field_reaches_its_place() -> None:
     assert cluster.timeouts.leader_heartbeat_interval_ns == 50 * MS, "what is not named keeps the profile's value"
     assert (config.settings.media.mtu, config.settings.archive.file_sync_level) == (8192, 2)
     assert (config.names, config.run_id, config.trace) == ({"a:2": "127.0.0.1:9"}, "r", "t.jsonl")
-    assert (config.clock_file, config.seed, config.python_path) == ("clock.dat", 42, (".",))
+    assert (config.seed, config.python_path) == (42, (".",))
     assert config.metrics_address == "[::1]:9006"
 
 

@@ -1,6 +1,5 @@
-"""Doorbell, error sink and clock of the process runtime."""
+"""Doorbell and error sink of the process runtime."""
 
-import time
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,6 @@ from unit.runtime.parties import child, run_until
 from upheaval_node.errors import StorageError
 from upheaval_node.files import layout
 from upheaval_node.member_config import MemberConfig
-from upheaval_node.runtime.clock import SkewedClock, SystemClock, set_clock_skew
 from upheaval_node.runtime.doorbell import Doorbell
 from upheaval_node.runtime.error_sink import MAX_KINDS, MAX_TEXT_LENGTH, ProcessErrorSink
 from upheaval_node.runtime.exit_status import ExitStatus
@@ -79,30 +77,6 @@ def test_kinds_of_errors_are_bounded() -> None:
     assert len(sink.counts) <= MAX_KINDS + 1
     assert sum(sink.counts.values()) == 2 * MAX_KINDS
     assert sink.counts["other"] == MAX_KINDS
-
-
-@pytest.mark.parity("OC-01")
-def test_a_skew_moves_the_wall_clock_of_a_running_member_and_nothing_else(tmp_path: Path) -> None:
-    path = str(tmp_path / "clock.dat")
-    clock, real = SkewedClock(path), SystemClock()
-    assert abs(clock.now().epoch_ms - real.now().epoch_ms) < 1000
-    set_clock_skew(path, offset_ms=-3_600_000)
-    skewed, now = clock.now(), real.now()
-    assert abs(skewed.epoch_ms + 3_600_000 - now.epoch_ms) < 1000
-    assert abs(skewed.ns - now.ns) < 1_000_000_000
-    set_clock_skew(path)
-    assert abs(clock.now().epoch_ms - real.now().epoch_ms) < 1000
-
-
-def test_a_drift_grows_with_time(tmp_path: Path) -> None:
-    path = str(tmp_path / "clock.dat")
-    clock = SkewedClock(path)
-    set_clock_skew(path, drift_ppm=1_000_000_000)
-    start_ns = time.monotonic_ns()
-    first = clock.now()
-    while time.monotonic_ns() < start_ns + 10_000_000:
-        pass
-    assert clock.now().epoch_ms - first.epoch_ms >= 9 * 1000
 
 
 def test_exit_statuses_have_the_numbers_that_were_promised() -> None:
