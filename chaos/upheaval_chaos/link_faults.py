@@ -41,6 +41,9 @@ from upheaval_node.types import MS, S
 BEGIN: Final = "put a fault in and look at it later"
 SILENCE_S: Final = 0.5
 PING_TIMEOUT_S: Final = 3.0
+USUAL_PINGS: Final = 5
+"""How many pings it takes at most to see how fast a link is without the fault: one alone may meet a busy machine."""
+ROADS_TRIES: Final = 2
 BULK_S: Final = 1.0
 BULK_LENGTH_MAX: Final = 256 * 1024
 LONGEST_MS: Final = 60_000
@@ -273,12 +276,23 @@ class LinkInjection:
         """The working connections that use the link, as dialled links, with their answers. Raises `UnknownOutcome`
         without any.
         """
-        roads = link.roads
-        pings = {road: self._target.ping(road, PING_TIMEOUT_S) for road in roads}
-        working = {road: ping for road, ping in pings.items() if ping.answer in _WORKS}
-        if not working:
-            raise UnknownOutcome(f"link {link} does not work as it is: nothing could be proved on it")
-        return working
+        enough_ns = self._fault.latency_ms * MS / 2
+        for _ in range(ROADS_TRIES):
+            pings = {road: self._usual_ping(road, enough_ns) for road in link.roads}
+            if working := {road: ping for road, ping in pings.items() if ping.answer in _WORKS}:
+                return working
+        raise UnknownOutcome(f"link {link} does not work as it is: nothing could be proved on it")
+
+    def _usual_ping(self, road: Link, enough_ns: float, length: int = 0) -> Ping:
+        """The fastest of a few pings with the same answer; the first one that is fast enough ends them, 0 for any."""
+        usual = self._target.ping(road, PING_TIMEOUT_S, length)
+        for _ in range(USUAL_PINGS - 1):
+            if usual.answer not in _WORKS or not enough_ns or usual.round_trip_ns < enough_ns:
+                break
+            ping = self._target.ping(road, PING_TIMEOUT_S, length)
+            if ping.answer is usual.answer:
+                usual = min(usual, ping, key=lambda each: each.round_trip_ns)
+        return usual
 
     def _roads(self, link: Link) -> list[Link]:
         return [road for road in link.roads if road in self._usual]
@@ -388,7 +402,7 @@ class LinkInjection:
     def _try_bulk(self, link: Link) -> Ping:
         if link not in self._usual:
             raise UnknownOutcome(f"no member dials along {link}: a limit could not be proved on it")
-        return self._target.ping(link, PING_TIMEOUT_S, self._bulk_length)
+        return self._usual_ping(link, self._least_bulk_ns / 2, self._bulk_length)
 
     # --- the fault was healed ---
 

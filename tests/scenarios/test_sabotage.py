@@ -4,6 +4,7 @@ runtime.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from support.fault_cases import (
     CASES,
     LIVE_ROUNDS,
+    SETTLED_S,
     SIMULATED_ROUNDS,
     WORKLOAD,
     all_kinds,
@@ -20,7 +22,7 @@ from support.fault_cases import (
     settle,
 )
 from support.live_clusters import live_stage
-from support.saboteur import Sabotage
+from support.saboteur import Sabotage, Saboteur
 from upheaval.errors import UsageError
 from upheaval.execution.live import LiveStage
 from upheaval.execution.simulated import SimulatedStage
@@ -32,8 +34,9 @@ from upheaval_chaos import faults, host_faults, link_faults
 from upheaval_chaos.driver import FaultDriver
 from upheaval_chaos.file_faults import FileFaultKind
 from upheaval_chaos.host_faults import ON_PROCESSES, HostFaultKind
-from upheaval_chaos.record import Proof
-from upheaval_chaos.target import Target
+from upheaval_chaos.record import FaultRecord, Proof
+from upheaval_chaos.target import Link, Ping, Target
+from upheaval_node.types import MS
 
 SCENARIO = parse_scenario(
     f"title all\n{WORKLOAD}wait operations 1\ninject x blackhole all -> all\n", name="all", where="all"
@@ -58,17 +61,44 @@ def test_every_fault_is_written_down_as_the_statement_that_makes_it(tmp_path: Pa
             assert fault_of(written).aim(stage, tries=False).statement == written
 
 
-def hurry(monkeypatch: pytest.MonkeyPatch, limit_s: float) -> None:
+def hurry(monkeypatch: pytest.MonkeyPatch, limit_s: float, *names: str) -> None:
     """What will never happen need not be waited for as long as in earnest."""
     for module in (faults, host_faults, link_faults):
-        monkeypatch.setattr(module, "TAKES_EFFECT_S", limit_s)
-        monkeypatch.setattr(module, "COMES_BACK_S", limit_s)
+        for name in names or ("TAKES_EFFECT_S", "COMES_BACK_S"):
+            monkeypatch.setattr(module, name, limit_s)
 
 
 @pytest.fixture
 def impatient(sabotage: Sabotage, monkeypatch: pytest.MonkeyPatch) -> None:
-    if sabotage is not Sabotage.NONE:
-        hurry(monkeypatch, 2.0 if sabotage is Sabotage.STAYS else 1.0)
+    if sabotage is Sabotage.STAYS:
+        hurry(monkeypatch, 2.0, "COMES_BACK_S")
+    elif sabotage is not Sabotage.NONE:
+        hurry(monkeypatch, 1.0)
+
+
+class HeldUpAtFirst(Saboteur):
+    """The first ping along a road takes longer than the fault will make it."""
+
+    def __init__(self, target: Target) -> None:
+        super().__init__(target, Sabotage.NONE)
+        self.tried: set[Link] = set()
+
+    def ping(self, link: Link, timeout_s: float, extra_length: int = 0) -> Ping:
+        ping = super().ping(link, timeout_s, extra_length)
+        added_ns = 0 if link in self.tried else 800 * MS
+        self.tried.add(link)
+        return replace(ping, round_trip_ns=ping.round_trip_ns + added_ns)
+
+
+@pytest.mark.parametrize("option", ["latency-ms=80", "bytes-per-second=20000"])
+def test_one_slow_answer_before_a_fault_is_not_what_is_usual(option: str, tmp_path: Path) -> None:
+    stage = SimulatedStage(SCENARIO, 1, tmp_path)
+    stage.open(print)
+    stage.wait_until(lambda: stage.leader() is not None, SETTLED_S, "a leader")
+    records: list[FaultRecord] = []
+    driver = FaultDriver(HeldUpAtFirst(stage), records.append)
+    assert driver.inject("x", fault_of(f"slow leader -> follower {option}")).holds, records
+    assert driver.heal("x").holds, records
 
 
 @pytest.mark.parametrize(("statement", "sabotage"), SIMULATED_ROUNDS)

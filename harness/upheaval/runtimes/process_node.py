@@ -16,7 +16,7 @@ from upheaval.system.process_table import (
 )
 from upheaval.waits import POLL_INTERVAL_S, wait_until
 
-SIGNAL_TIMEOUT_S: Final = 5.0
+SIGNAL_TIMEOUT_S: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
