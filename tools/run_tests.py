@@ -227,9 +227,11 @@ def main() -> int:
     for suite in left_out:
         print(f"not run: {suite.name}: needs {', '.join(suite.missing())}")
     print("\n".join(["slowest tests:", *slowest(outcomes)]))
-    failed = [o for o in outcomes if o.status] or required
+    skipped = counts(outcomes, "skipped")
+    failed = [o for o in outcomes if o.status] or required or (arguments.require and skipped)
     add_to_job_summary(outcomes)
-    print(f"{counts(outcomes, 'passed')} passed, {counts(outcomes, 'failed') + counts(outcomes, 'error')} failed")
+    failures = counts(outcomes, "failed") + counts(outcomes, "error")
+    print(f"{counts(outcomes, 'passed')} passed, {failures} failed, {skipped} skipped")
     return 1 if failed else 0
 
 
