@@ -1,12 +1,13 @@
 """Aeron's ArchiveTool on what our members recorded: log and snapshots, of members killed and shut down."""
 
 import re
+import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
-from support.aeron_tools import CHECKSUM, archive_properties, archive_tool, fields_of, java
+from support.aeron_tools import CHECKSUM, archive_properties, archive_tool, fields_of, java_command
 from upheaval.waits import wait_until
 from upheaval_node.archive.catalog import RecordingEntry
 from upheaval_node.archive.reader import RecordedFrame, Recording, read_recordings
@@ -143,12 +144,19 @@ def test_aerons_archive_starts_where_a_killed_member_ended(copy_of: CopyOf) -> N
         timeout_s=240,
         describe=lambda: f"its archive showed itself {_silent_for_ms(member)} ms ago",
     )
-    started = java(
-        "io.aeron.archive.ArchivingMediaDriver",
-        properties={**archive_properties(member), "aeron.archive.segment.file.length": 1 << 20},
-        end_after_s=3,
-    )
-    assert "Exception" not in started.text, started.text
+    properties = {**archive_properties(member), "aeron.archive.segment.file.length": 1 << 20}
+    command = java_command("io.aeron.archive.ArchivingMediaDriver", properties=properties)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as archive:
+        try:
+            wait_until(
+                lambda: archive.poll() is not None or [entry.stop_position for entry in _entries(member)] == ends,
+                timeout_s=240,
+                describe=lambda: f"stop positions {[entry.stop_position for entry in _entries(member)]}, not {ends}",
+            )
+        finally:
+            archive.terminate()
+            text, _ = archive.communicate(timeout=240)
+    assert "Exception" not in text, text
     assert [entry.stop_position for entry in _entries(member)] == ends
     verified = archive_tool(member, "verify", "-a")
     assert verified.text.splitlines() == [f"(recordingId={each}) OK" for each in range(len(ends))]

@@ -72,7 +72,7 @@ for host in sys.argv[1:]:
 def test_a_toxic_on_the_links_of_the_leader_is_felt(platform: Project) -> None:
     slowed: dict[int, list[str]] = {}
     with platform.client() as client:
-        assert min(seconds_of_a_write(client) for _ in range(5)) < LATENCY_S
+        wait_until(lambda: seconds_of_a_write(client) < LATENCY_S, timeout_s=240, describe=lambda: "slow as it is")
         times: list[float] = []
         while len(times) < 3:
             leader = platform.await_leader()
@@ -118,7 +118,7 @@ def test_locust_is_started_from_its_page(platform: Project) -> None:
 
 def test_locust_runs_without_a_page(platform: Project) -> None:
     platform.await_leader()
-    arguments = ("--headless", "--users", "2", "--run-time", "2s", "--json")
+    arguments = ("--headless", "--users", "2", "--run-time", "20s", "--json")
     statistics = json.loads(platform.compose("run", "--rm", "-T", "locust", *arguments))
     assert sum(row["num_requests"] for row in statistics) > 0
     assert sum(row["num_failures"] for row in statistics) == 0

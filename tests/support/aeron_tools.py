@@ -30,11 +30,10 @@ class Answer:
     text: str
 
 
-def java(program: str, *arguments: str, properties: dict[str, object] | None = None, end_after_s: int = 0) -> Answer:
-    """Run a class of the jar; one that would run for ever is ended in an orderly way after some seconds."""
-    limit = ["timeout", "--preserve-status", f"{end_after_s}s"] if end_after_s else []
+def java(program: str, *arguments: str, properties: dict[str, object] | None = None) -> Answer:
+    """Run a class of the jar until it ends."""
     done = subprocess.run(
-        [*limit, *java_command(program, *arguments, properties=properties)],
+        java_command(program, *arguments, properties=properties),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

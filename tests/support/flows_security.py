@@ -35,8 +35,6 @@ from upheaval_node.tls_files import TlsFiles
 
 LOAD: Final = WorkloadSettings(slots=4, rate=400)
 SESSION_S: Final = 10.0
-REFUSED_S: Final = 3.0
-"""How long a client that is refused goes on trying: long enough for one handshake on a busy machine."""
 
 
 class Gate:
@@ -101,7 +99,7 @@ def only_those_of_the_credentials_file_get_a_session(guarded: Guarded) -> None:
 
 def who_is_of_another_authority_is_refused_on_both_sides(guarded: Guarded) -> None:
     foreign = certificates() / "foreign"
-    client = guarded.client(guarded.gate.alice, files_of("client", foreign), REFUSED_S)
+    client = guarded.client(guarded.gate.alice, files_of("client", foreign))
     with pytest.raises(TimeoutExpired, match="its certificate is not of our authority"):
         client.connect()
     client.close()

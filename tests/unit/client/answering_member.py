@@ -36,6 +36,7 @@ class Member:
         self.holds = False
         self.position = 0
         self.keep_alive_count = 0
+        self.ignored_count = 0
         self.endpoint = ""
         self.cycle = DutyCycle(self.loop, SystemClock(), (self.media, self))
         self.cycle.run_once(0)
@@ -83,7 +84,9 @@ class Member:
             self.owed.append((session_id, cm.SCHEMA.encode(event)))
         elif isinstance(decoded, cm.SessionKeepAlive):
             self.keep_alive_count += 1
-        elif isinstance(decoded, cm.SessionMessageHeader) and not self.mute:
+        elif isinstance(decoded, cm.SessionMessageHeader) and self.mute:
+            self.ignored_count += 1
+        elif isinstance(decoded, cm.SessionMessageHeader):
             self.position += 96
             response = self.service.execute(message.payload[32:], self.position)
             session_id = decoded.cluster_session_id

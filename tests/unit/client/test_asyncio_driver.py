@@ -125,7 +125,7 @@ def test_a_request_that_is_cancelled_before_it_is_sent_is_never_sent(member: Mem
             patience_ns = client._timeout_ns
             client.session._lose_leader()
             # Long enough for both to be waiting when one of them is cancelled.
-            client._timeout_ns = 3 * S
+            client._timeout_ns = 6 * S
             call = asyncio.create_task(client.append("l", b"never"))
             other = asyncio.create_task(client.append("l", b"neither"))
             await until(lambda: len(client._unsent) == 2)

@@ -3,6 +3,7 @@
 import pytest
 
 from unit.client.answering_member import Member
+from upheaval.waits import wait_until
 from upheaval_node.client.driver import BlockingClient, NotSent, OperationFailed, OutcomeUnknown
 from upheaval_node.errors import TimeoutExpired, UsageError
 from upheaval_node.types import S
@@ -30,6 +31,7 @@ def test_no_answer_in_time_leaves_the_outcome_unknown_and_a_late_one_is_not_take
         member.mute, client._timeout_ns = True, S // 5
         with pytest.raises(OutcomeUnknown, match="unknown"):
             client.write("k", b"lost")
+        wait_until(lambda: member.ignored_count == 1, timeout_s=60, describe=lambda: "the request has not arrived")
         member.mute, client._timeout_ns = False, patience_ns
         assert client.read("k") is None
 

@@ -153,7 +153,7 @@ def test_the_kill_of_one_component_ends_the_others_with_status_6(split: Members,
     processes = dict(split.processes)
     processes.pop((0, victim)).kill()
     took = wait_until(lambda: all(process.poll() is not None for process in processes.values()))
-    assert took < 5 + split.stalled_s(0), split.trace(0)[-8:]
+    assert took < 30 + split.stalled_s(0), split.trace(0)[-8:]
     assert {ended(process)[0] for process in processes.values()} == {ExitStatus.COMPONENT_LOST}
 
 
@@ -186,7 +186,7 @@ def test_a_signal_to_any_process_ends_a_split_member_in_order(split: Members, to
         if told in (component, "every one"):
             process.send_signal(signal.SIGTERM)
     took = wait_until(lambda: all(process.poll() is not None for process in split.processes.values()))
-    assert took < 10 + split.stalled_s(0)
+    assert took < 30 + split.stalled_s(0)
     assert [ended(process)[0] for process in split.processes.values()] == [ExitStatus.OK] * 3
 
 
