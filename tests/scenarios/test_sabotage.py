@@ -77,16 +77,16 @@ def impatient(sabotage: Sabotage, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class HeldUpAtFirst(Saboteur):
-    """The first ping along a road takes longer than the fault will make it."""
+    """The first ping of each length along a road takes longer than the fault will make it."""
 
     def __init__(self, target: Target) -> None:
         super().__init__(target, Sabotage.NONE)
-        self.tried: set[Link] = set()
+        self.tried: set[tuple[Link, int]] = set()
 
     def ping(self, link: Link, timeout_s: float, extra_length: int = 0) -> Ping:
         ping = super().ping(link, timeout_s, extra_length)
-        added_ns = 0 if link in self.tried else 800 * MS
-        self.tried.add(link)
+        added_ns = 0 if (link, extra_length) in self.tried else 800 * MS
+        self.tried.add((link, extra_length))
         return replace(ping, round_trip_ns=ping.round_trip_ns + added_ns)
 
 
