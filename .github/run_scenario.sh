@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # The step of action.yml: runs the scenario into a folder of its own, adds the page of the run to it and the verdict to the
-# job summary, and ends with the verdict's exit status. Settings are SCENARIO, RUNTIME, SYSTEM, SERVICE and SEED.
+# job summary, and ends with the verdict's exit status. Settings are SCENARIO, RUNTIME and SEED, and SYSTEM, SERVICE,
+# LOAD_USER, MODEL and SCHEMA, of which an empty one leaves the choice to the project ([tool.upheaval]).
 set -uo pipefail
 
 # The artefact has this name too, with the job's.
 name=$(basename "$SCENARIO" .scenario)
 name="upheaval-run-$name-$RUNTIME-$SEED"
-[[ $SYSTEM == upheaval ]] || name+="-$SYSTEM"
+[[ -z $SYSTEM ]] || name+="-$SYSTEM"
 [[ -z $SERVICE ]] || name+="-$SERVICE"
 name=${name//[^A-Za-z0-9._-]/-}
 folder=$name
@@ -15,9 +16,11 @@ for ((number = 2; ; number++)); do
     folder=$name-$number
 done
 options=(--runtime "$RUNTIME" --seed "$SEED" --dir "$folder")
-# Virtual time has one system.
-[[ $RUNTIME == simulated ]] || options+=(--system "$SYSTEM")
+[[ -z $SYSTEM ]] || options+=(--system "$SYSTEM")
 [[ -z $SERVICE ]] || options+=(--service "$SERVICE")
+[[ -z $LOAD_USER ]] || options+=(--user "$LOAD_USER")
+[[ -z $MODEL ]] || options+=(--model "$MODEL")
+[[ -z $SCHEMA ]] || options+=(--schema "$SCHEMA")
 
 upheaval run "$SCENARIO" "${options[@]}"
 status=$?
@@ -25,7 +28,7 @@ status=$?
 verdict="no verdict: see the log"
 if [[ -d $folder ]]; then
     upheaval report "$folder" || true
-    verdict=$(upheaval verify "$folder" || true)
+    verdict=$(upheaval --color never verify "$folder" || true)
 fi
 {
     printf 'verdict=%s\n' "$(head -n 1 <<<"$verdict" | sed -n 's/^verdict: \([a-z]*\).*/\1/p')"

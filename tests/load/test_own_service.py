@@ -2,12 +2,14 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from support.stranger import EXAMPLES, ROOT
 from upheaval.checkers.promises import Promise
 from upheaval.records import RunFolder
 
@@ -207,3 +209,27 @@ def test_a_load_makes_no_cluster_where_it_was_to_find_one(options: tuple[str, ..
     assert text in done.stderr
     assert not (folder / "typo").exists()
     assert not (folder / "run").exists()
+
+
+@pytest.mark.heavy
+def test_the_action_runs_a_service_of_its_repository(tmp_path: Path) -> None:
+    """Named alone, it is the service of `[tool.upheaval]`, with that table's users and model."""
+    folder = tmp_path / "locks"
+    shutil.copytree(EXAMPLES / "locks", folder)
+    settings = {
+        "SCENARIO": "leader-killed",
+        "RUNTIME": "simulated",
+        "SEED": "3",
+        "SERVICE": "locks.service:LockService",
+    }
+    settings |= dict.fromkeys(("SYSTEM", "LOAD_USER", "MODEL", "SCHEMA"), "")
+    files = {name: str(tmp_path / name) for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY")}
+    path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
+    command = [str(ROOT / ".github" / "run_scenario.sh")]
+    variables = {"PATH": path, "HOME": str(tmp_path), **settings, **files}
+    done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "verdict=valid\n" in (tmp_path / "GITHUB_OUTPUT").read_text()
+    (run,) = folder.glob("upheaval-run-*")
+    manifest = RunFolder(run).read_manifest()
+    assert (manifest.service, manifest.model) == ("locks.service:LockService", "locks.checks:Lock")

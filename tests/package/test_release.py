@@ -85,20 +85,24 @@ def test_artefacts_of_two_jobs_have_two_names() -> None:
 
 
 @pytest.mark.parametrize(
-    ("requirements", "words"),
+    ("extras", "requirements", "words"),
     [
-        ("", []),
-        ("numpy\n-r requirements.txt\n", ["numpy", "-r", "requirements.txt"]),
-        ("\"x; python_version<'3.13'\" y", ["x; python_version<'3.13'", "y"]),
+        (("", ""), "", ["/some where"]),
+        (("docker", ""), "numpy\n-r requirements.txt\n", ["/some where[docker]", "numpy", "-r", "requirements.txt"]),
+        (("", "load"), "\"x; python_version<'3.13'\" y", ["/some where[load]", "x; python_version<'3.13'", "y"]),
+        (("docker", "load"), "", ["/some where[docker,load]"]),
     ],
 )
-def test_the_action_installs_all_requirements(tmp_path: Path, requirements: str, words: list[str]) -> None:
+def test_the_action_installs_extras_and_requirements(
+    tmp_path: Path, extras: tuple[str, str], requirements: str, words: list[str]
+) -> None:
     steps = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))["runs"]["steps"]
     (install,) = [step["run"] for step in steps if "pip install" in step.get("run", "")]
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
     python.chmod(0o755)
-    settings = {"GITHUB_ACTION_PATH": "/some where", "EXTRA": "[docker]", "REQUIREMENTS": requirements}
+    settings = {"GITHUB_ACTION_PATH": "/some where", "REQUIREMENTS": requirements}
+    settings |= dict(zip(("DOCKER", "LOAD"), extras, strict=True))
     done = subprocess.run(
         ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", install],
         env={"PATH": f"{tmp_path}:/usr/bin:/bin", **settings},
@@ -107,7 +111,7 @@ def test_the_action_installs_all_requirements(tmp_path: Path, requirements: str,
         timeout=60,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["-m", "pip", "install", "--quiet", "/some where[docker]", *words]
+    assert done.stdout.splitlines() == ["-m", "pip", "install", "--quiet", *words]
 
 
 def test_only_publishing_may_write() -> None:
@@ -115,17 +119,67 @@ def test_only_publishing_may_write() -> None:
     assert {name for name, job in jobs.items() if "write" in str(job.get("permissions", ""))} == {"publish"}
 
 
+OF_SCENARIO = {"SCENARIO": "leader-killed", "RUNTIME": "simulated", "SEED": "3"}
+OF_PROJECT = dict.fromkeys(("SYSTEM", "SERVICE", "LOAD_USER", "MODEL", "SCHEMA"), "")
+"""What the project chooses unless the step does."""
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({}, []),
+        ({"SYSTEM": "aeron"}, ["--system", "aeron"]),
+        (
+            {"SERVICE": "a:B", "LOAD_USER": "a:C", "MODEL": "a:D", "SCHEMA": "a b.xml"},
+            ["--service", "a:B", "--user", "a:C", "--model", "a:D", "--schema", "a b.xml"],
+        ),
+    ],
+)
+def test_the_action_runs_what_its_step_names_and_leaves_the_rest_to_the_project(
+    tmp_path: Path, settings: dict[str, str], words: list[str]
+) -> None:
+    program = tmp_path / "upheaval"
+    program.write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
+    program.chmod(0o755)
+    files = {name: str(tmp_path / name) for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY")}
+    done = subprocess.run(
+        [str(ROOT / ".github" / "run_scenario.sh")],
+        cwd=tmp_path,
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin", **OF_SCENARIO, **OF_PROJECT, **settings, **files},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    command, scenario, runtime, simulated, seed, number, folder, _name, *others = done.stdout.splitlines()
+    assert (command, scenario, runtime, simulated, seed, number, folder) == (
+        *("run", "leader-killed", "--runtime", "simulated"),
+        *("--seed", "3", "--dir"),
+    )
+    assert others == words
+
+
+def test_each_input_of_the_action_reaches_its_script() -> None:
+    action = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
+    (step,) = [step for step in action["runs"]["steps"] if step.get("id") == "run"]
+    assert step["env"].keys() == {*OF_SCENARIO, *OF_PROJECT}
+    wanted = {*action["inputs"]} - {"python", "requirements"}
+    assert {value.split(".")[1].rstrip(" }") for value in step["env"].values()} == wanted
+    assert [name for name in OF_PROJECT if name != "LOAD_USER" and action["inputs"][name.lower()]["default"]] == []
+
+
 @pytest.mark.heavy
 @pytest.mark.parametrize(
-    ("scenario", "status", "verdict"), [("leader-isolated-blackhole", 0, "valid"), ("no-such", 2, "")]
+    ("scenario", "system", "status", "verdict"),
+    [("leader-isolated-blackhole", "", 0, "valid"), ("leader-killed", "aeron", 2, ""), ("no-such", "", 2, "")],
 )
 def test_the_action_gives_verdict_summary_page_and_status(
-    tmp_path: Path, python: Path, scenario: str, status: int, verdict: str
+    tmp_path: Path, python: Path, scenario: str, system: str, status: int, verdict: str
 ) -> None:
-    settings = {"SCENARIO": scenario, "RUNTIME": "simulated", "SYSTEM": "upheaval", "SERVICE": "", "SEED": "3"}
+    settings = {**OF_SCENARIO, **OF_PROJECT, "SCENARIO": scenario, "SYSTEM": system, "FORCE_COLOR": "1"}
     files = {name: str(tmp_path / name) for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY")}
     # Another step of the job has left a folder, whose verdict is not that of this step.
-    before = tmp_path / f"upheaval-run-{scenario}-simulated-3"
+    before = tmp_path / "-".join(filter(None, ("upheaval-run", scenario, "simulated-3", system)))
     before.mkdir()
     path = f"{python.parent}:/usr/bin:/bin"
     done = subprocess.run(
@@ -138,6 +192,8 @@ def test_the_action_gives_verdict_summary_page_and_status(
     )
     assert done.returncode == status, done.stdout + done.stderr
     assert (tmp_path / "GITHUB_OUTPUT").read_text() == f"verdict={verdict}\nfolder={before.name}-2\n"
-    assert verdict in (tmp_path / "GITHUB_STEP_SUMMARY").read_text()
+    summary = (tmp_path / "GITHUB_STEP_SUMMARY").read_text()
+    assert verdict in summary
+    assert "\x1b" not in summary
     assert (tmp_path / f"{before.name}-2" / "report.html").exists() is (status == 0)
     assert list(before.iterdir()) == []

@@ -51,7 +51,7 @@ class Settings:
         """The options with what they leave out of members, system and service; the rest belongs to one of these two."""
         names = ["members", "system"]
         names += _OF_SYSTEM if self._is_of_system(getattr(options, "system", None)) else ()
-        names += _OF_SERVICE if getattr(options, "service", None) is None else ()
+        names += _OF_SERVICE if getattr(options, "service", None) in (None, self.service) else ()
         known = {field.name for field in fields(options)}
         values = {name: getattr(self, name) for name in names if name in known and getattr(options, name) is None}
         if values.get("schema") is not None:

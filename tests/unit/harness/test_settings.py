@@ -95,6 +95,8 @@ def test_options_come_before_what_a_project_sets() -> None:
     assert ALL.completed(options(system="upheaval")).system == "upheaval"
     # The users of one service are not those of another.
     assert ALL.completed(options(service="ledger")) == options("ledger", None, "aeron")
+    # Named again, it is the same service.
+    assert ALL.completed(options("bank.service:Bank")) == options("bank.service:Bank", "bank.users:Teller", "aeron")
     with_schema = replace(ALL, schema=Path("/bank/protocol.xml"))
     assert with_schema.completed(options()).schema == "/bank/protocol.xml"
     assert with_schema.completed(options(service="orders:Book")).schema is None
