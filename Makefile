@@ -1,5 +1,7 @@
 # Every verb sets up what it needs; the second time it starts its work at once.
-PYTHON ?= python3.11
+# The first that is new enough and can make environments (Debian has ensurepip in a package of its own).
+PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3.14 python3; do \
+	$$python -c 'import ensurepip, sys, venv; assert sys.version_info >= (3, 11)' 2>/dev/null && echo $$python && break; done)
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
@@ -26,7 +28,7 @@ setup-dev: $(VENV)/.dev ## Add what check, test and bench need
 
 # Plain paths cost an interpreter 10 ms less than the import hook that setuptools installs; the suites start thousands.
 $(VENV)/.runtime: pyproject.toml requirements/build.txt requirements/runtime.txt
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "Python 3.11 or newer with venv is needed: make setup PYTHON=/path/to/python3" >&2; exit 2; }
+	@$(PIP) --version >/dev/null 2>&1 || $(or $(PYTHON),false) -m venv --clear $(VENV) || { echo "Python 3.11 or newer with venv is needed: make setup PYTHON=/path/to/python3" >&2; exit 2; }
 	@$(PIP) install --quiet --require-hashes -r requirements/build.txt -r requirements/runtime.txt
 	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
 	@printf '%s\n' $(SOURCES:%="$(CURDIR)/%") >"$$(ls $(VENV)/lib/python*/site-packages/__editable__.upheaval-*.pth)"
@@ -127,7 +129,7 @@ docs: $(VENV)/docs/.done ## Build the site into docs/_build/html; a warning is a
 	@$(VENV)/docs/bin/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 
 $(VENV)/docs/.done: requirements/docs.txt
-	@$(PYTHON) -m venv $(VENV)/docs
+	@$(PYTHON) -m venv --clear $(VENV)/docs
 	@$(VENV)/docs/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes -r $<
 	@touch $@
 
