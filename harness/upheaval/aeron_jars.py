@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.errors import EnvironmentFault, UsageError
+from upheaval.user_folders import cache_folder, home_folder
 from upheaval_chaos.programs import run_program
 from upheaval_node.suggestions import did_you_mean
 
@@ -33,7 +34,6 @@ SHA256: Final[Mapping[str, str]] = {
     "1.44.1": "3bcd1b5a9ec5ea6461de67b5ce7ce97c57c5129bef3158cbe0fac0b7bfb716ad",
 }
 """The pinned versions, those of the track record: no other bytes are taken for them."""
-CACHE: Final = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "upheaval"
 _DIGEST_LENGTH: Final = 16
 _VERSION: Final = re.compile(rf"(\d+)\.(\d+)\.(\d+)([.-][\w.-]+)?(@[0-9a-f]{{{_DIGEST_LENGTH}}})?", re.ASCII)
 _SNAPSHOT: Final = "-SNAPSHOT"
@@ -103,7 +103,7 @@ def order_of(version: str) -> tuple[int, int, int]:
 
 def jar_path(version: str) -> Path:
     """The place of a version's jar in the cache, cached or not."""
-    return CACHE / f"aeron-all-{version}.jar"
+    return cache_folder() / f"aeron-all-{version}.jar"
 
 
 @cache
@@ -113,14 +113,14 @@ def jar(version: str = USUAL_VERSION) -> Path:
     if path.exists() and _is_of(version, digest_of(path)):
         return path
     if "@" in version:
-        raise UsageError(f"the jar of Aeron {version} is not in {CACHE} any more: name its path, as in aeron:PATH")
+        raise UsageError(f"the jar of Aeron {version} is not in {path.parent} any more: name its path, aeron:PATH")
     _fetch(version, path)
     return path
 
 
 def versions_at_hand() -> list[str]:
     """Those whose jar is in the cache or in Maven's repository of the user, the newest first. Reads names alone."""
-    files = [*CACHE.glob("aeron-all-*.jar"), *_in_maven("*").parent.parent.glob("*/aeron-all-*.jar")]
+    files = [*cache_folder().glob("aeron-all-*.jar"), *_in_maven("*").parent.parent.glob("*/aeron-all-*.jar")]
     versions = {file.stem.removeprefix("aeron-all-") for file in files if _has_classes(file)}
     usable = [version for version in versions if is_version(version) and order_of(version) >= order_of(OLDEST)]
     return sorted(usable, key=lambda version: (order_of(version), version), reverse=True)
@@ -214,7 +214,7 @@ def _version_in(file: Path) -> str:
 
 def _in_maven(version: str) -> Path:
     """Where Maven's own repository of the user has a jar, or would have it."""
-    return Path.home() / ".m2/repository/io/aeron/aeron-all" / version / f"aeron-all-{version}.jar"
+    return home_folder() / ".m2/repository/io/aeron/aeron-all" / version / f"aeron-all-{version}.jar"
 
 
 def _fetch(version: str, path: Path) -> None:
@@ -225,11 +225,11 @@ def _fetch(version: str, path: Path) -> None:
         return
     if shutil.which("mvn") is None:
         raise EnvironmentFault(
-            f"no jar of Aeron {version}: give one by `--system aeron:PATH`, "
-            "or install Maven, which fetches it (Debian: maven)"
+            f"no jar of Aeron {version}: name its path (`--system aeron:PATH`, for pytest "
+            "`-o upheaval_system=aeron:PATH`), or install Maven, which fetches it (Debian: maven)"
         )
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=CACHE) as folder:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         artifact = f"io.aeron:aeron-all:{version}"
         command = [*_MAVEN, f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"]
         problem = problem_of(command, folder)

@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.aeron_api import missing_of
-from upheaval.aeron_jars import CACHE, USUAL_VERSION, jar, order_of, problem_of
+from upheaval.aeron_jars import USUAL_VERSION, jar, order_of, problem_of
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.repository import REPOSITORY, Repository
 from upheaval.shared_classes import sharing_options
+from upheaval.user_folders import cache_folder
 
 JAR: Final = "aeron-all.jar"
 CLASSES: Final = "classes"
@@ -58,7 +59,7 @@ def member_classes(version: str = USUAL_VERSION, *, tests: bool = False) -> Path
     Its name says of which sources it is, so that a change makes another one. Raises `HarnessError`.
     """
     library = jar(version)
-    of_version = CACHE / classes_name(version, tests=tests, repository=REPOSITORY)
+    of_version = cache_folder() / classes_name(version, tests=tests, repository=REPOSITORY)
     if of_version.exists():
         return of_version
     ready_made = REPOSITORY.find(f"{READY_MADE}/{of_version.name}.zip")
@@ -66,20 +67,25 @@ def member_classes(version: str = USUAL_VERSION, *, tests: bool = False) -> Path
         return _unpacked(ready_made, of_version)
     if shutil.which("javac") is None:
         return _nearest_classes(version, library)
-    with tempfile.TemporaryDirectory(dir=CACHE) as folder:
+    with tempfile.TemporaryDirectory(dir=of_version.parent) as folder:
         made = Path(folder) / CLASSES
         _compile(version, made, library, [path for _, path in _sources(REPOSITORY, tests=tests)])
         _rename(made, of_version)
     return of_version
 
 
+def has_classes(version: str = USUAL_VERSION) -> bool:
+    """Whether members of a version run without javac, as far as names of files show. Raises `EnvironmentFault`."""
+    return (cache_folder() / classes_name(version)).exists() or REPOSITORY.find(READY_MADE) is not None
+
+
 def agent_jar(version: str) -> Path:
     """A jar with those classes that is an agent of Java's, `upheaval.Agent`. Raises `HarnessError`."""
     classes = member_classes(version)
-    agent = CACHE / f"{classes.name}.jar"
+    agent = classes.with_name(f"{classes.name}.jar")
     if agent.exists():
         return agent
-    with tempfile.TemporaryDirectory(dir=CACHE) as folder:
+    with tempfile.TemporaryDirectory(dir=agent.parent) as folder:
         made = Path(folder) / agent.name
         with zipfile.ZipFile(made, "w") as archive:
             archive.writestr("META-INF/MANIFEST.MF", _AGENT_MANIFEST)
@@ -155,8 +161,8 @@ def _wanted_options() -> list[str]:
 
 
 def _unpacked(ready_made: Path, classes: Path) -> Path:
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=CACHE) as folder:
+    classes.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=classes.parent) as folder:
         made = Path(folder) / CLASSES
         with zipfile.ZipFile(ready_made) as archive:
             archive.extractall(made)
@@ -175,7 +181,7 @@ def _nearest_classes(version: str, library: Path) -> Path:
     }
     lacks = []
     for known in sorted(by_version, key=lambda known: _distance(known, version)):
-        classes = CACHE / by_version[known].stem
+        classes = cache_folder() / by_version[known].stem
         if not classes.exists():
             _unpacked(by_version[known], classes)
         lack = missing_of(classes, library)

@@ -14,8 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from upheaval import aeron_jars
 from upheaval.repository import REPOSITORY
+from upheaval.user_folders import cache_folder
 
 CLASS_LIST: Final = "images/aeron/shared-classes.txt"
 SUFFIX: Final = ".jsa"
@@ -30,7 +30,7 @@ def sharing_options(java: Path, library: Path) -> list[str]:
     """
     archive = library.with_suffix(SUFFIX)
     if not archive.exists():
-        made = _cached(java, library) if library.parent == aeron_jars.CACHE else None
+        made = _cached(java, library) if library.parent == cache_folder() else None
         if made is None:
             return []
         archive = made

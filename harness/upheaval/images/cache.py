@@ -5,17 +5,17 @@ All of it may be removed when no build runs. Knows no engine.
 
 import contextlib
 import fcntl
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from upheaval.errors import EnvironmentFault
 from upheaval.images import programs
+from upheaval.user_folders import cache_folder
 
 
 def folder(name: str) -> Path:
     """A folder of the cache, which is made when it is not there. Raises `EnvironmentFault`."""
-    path = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "upheaval" / name
+    path = cache_folder() / name
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:

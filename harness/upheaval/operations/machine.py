@@ -1,6 +1,7 @@
 """Checks what this machine has of what commands need, and names the line that installs the rest. Changes nothing."""
 
 import os
+import platform
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -10,8 +11,10 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.aeron_jars import USUAL_VERSION, versions_at_hand
-from upheaval.errors import HarnessError, UsageError
+from upheaval.aeron_programs import has_classes
+from upheaval.errors import EnvironmentFault, HarnessError, UsageError
 from upheaval.extras import install_line
+from upheaval.runtime_names import LIVE_SYSTEM
 from upheaval_chaos.programs import run_program
 from upheaval_node.suggestions import did_you_mean
 
@@ -63,8 +66,16 @@ def _aeron(area: str) -> Iterator[Need]:
     used_by = "--system aeron"
     version = java_version(_output("java", "-version") or "")
     fits = version is not None and version >= _JAVA_LEAST
-    yield Need(area, "java", fits, str(version or ""), used_by, "apt-get install openjdk-17-jre-headless")
-    present = versions_at_hand()
+    jdk = "apt-get install openjdk-17-jdk-headless"
+    yield Need(area, "java", fits, str(version or ""), used_by, jdk)
+    try:
+        present, compiled = versions_at_hand(), has_classes()
+    except EnvironmentFault as problem:
+        yield Need(area, "cache", False, str(problem), used_by, "set HOME or XDG_CACHE_HOME")
+        return
+    compiler = shutil.which("javac")
+    detail = compiler or (f"not needed: classes for {USUAL_VERSION} are there" if compiled else "")
+    yield Need(area, "javac", bool(detail), detail, used_by, jdk)
     maven = shutil.which("mvn")
     detail = f"jars {', '.join(present)}" if present else "Maven fetches it" if maven else ""
     remedy = f"--system aeron:PATH of a jar such as aeron-all-{USUAL_VERSION}.jar, or apt-get install maven"
@@ -80,6 +91,8 @@ def _links(area: str) -> Iterator[Need]:
 
 
 def _host(area: str) -> Iterator[Need]:
+    remedy = f"use {LIVE_SYSTEM}, or a virtual machine with it"
+    yield Need(area, "system", platform.system() == LIVE_SYSTEM, platform.system(), "live clusters, members", remedy)
     for name, place, least_mb, used_by, remedy in (
         ("shared memory", _SHARED_MEMORY, _SHARED_LEAST_MB, "--system aeron", "mount -o remount,size=1g /dev/shm"),
         ("disk", Path.cwd(), _DISK_LEAST_MB, "run folders, images", "upheaval clean, or another --dir"),
@@ -89,7 +102,7 @@ def _host(area: str) -> Iterator[Need]:
     sources = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
     clock = sources.read_text(encoding="utf-8").strip() if sources.is_file() else "unknown"
     yield Need(area, "clock", True, clock, "times of live runs")
-    processors = len(os.sched_getaffinity(0))
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     yield Need(area, "processors", True, str(processors), "live clusters")
 
 

@@ -3,10 +3,11 @@
 The docker runtime is imported only on demand, since only it needs its packages.
 """
 
+import platform
 from pathlib import Path
 
-from upheaval.errors import UsageError
-from upheaval.runtime_names import DOCKER, LIVE_RUNTIMES, PROCESS
+from upheaval.errors import EnvironmentFault, UsageError
+from upheaval.runtime_names import DOCKER, LIVE_RUNTIMES, LIVE_SYSTEM, PROCESS
 from upheaval.runtimes import cluster_file
 from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.process import ProcessCluster
@@ -16,7 +17,9 @@ from upheaval.system import CLUSTER_OF_THREE, ClusterSpec
 def create_cluster(
     runtime: str, folder: Path, spec: ClusterSpec = CLUSTER_OF_THREE, *, detached: bool = False
 ) -> AnyCluster:
-    """Create a new cluster; nothing runs yet. `detached`: it may outlive this process."""
+    """Create a new cluster; nothing runs yet. `detached`: it may outlive this process. Raises `HarnessError`."""
+    if platform.system() != LIVE_SYSTEM:
+        raise EnvironmentFault(f"live clusters need {LIVE_SYSTEM}, and this is {platform.system()}")
     if runtime == PROCESS:
         return ProcessCluster.create(folder, spec, detached=detached)
     if runtime != DOCKER:

@@ -25,10 +25,9 @@ MODULE, SERVICE = "io/aeron/cluster/ConsensusModule", "io/aeron/cluster/Service"
 @pytest.fixture(autouse=True)
 def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A cache and a home of this test alone."""
-    cache = tmp_path / "cache"
-    cache.mkdir()
-    for module in (aeron_jars, aeron_programs):
-        monkeypatch.setattr(module, "CACHE", cache)
+    cache = tmp_path / "cache" / "upheaval"
+    cache.mkdir(parents=True)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache.parent))
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     for function in (jar, aeron_jars.jar_digest, member_classes):
         function.cache_clear()
@@ -141,7 +140,7 @@ def test_what_is_no_jar_of_aeron_is_refused_and_not_cached(tmp_path: Path, make,
     with pytest.raises(UsageError, match=says) as raised:
         canonical_version(str(tmp_path / "a.jar"))
     assert "\n" not in str(raised.value)
-    assert list((tmp_path / "cache").iterdir()) == []
+    assert list((tmp_path / "cache" / "upheaval").iterdir()) == []
 
 
 def test_a_version_that_is_fetched_is_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,7 +184,9 @@ def test_what_maven_cannot_have_is_one_line(
 
 def test_without_maven_and_jar_one_line_says_what_to_give(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(EnvironmentFault, match=r"no jar of Aeron 1\.46\.7: give one by `--system aeron:PATH`, or "):
+    with pytest.raises(
+        EnvironmentFault, match=r"no jar of Aeron 1\.46\.7: .*, for pytest `-o upheaval_system=aeron:PATH`\), or "
+    ):
         jar("1.46.7")
     with pytest.raises(UsageError, match=r"the jar of Aeron 1.53.0@0{16} is not in .* any more: name its path"):
         jar("1.53.0@" + "0" * 16)

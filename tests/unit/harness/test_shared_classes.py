@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.live_clusters import ROOT
-from upheaval import aeron_jars, shared_classes
+from upheaval import shared_classes
 from upheaval.aeron_programs import OPTIONS_VARIABLE, java_line
 from upheaval.errors import UsageError
 from upheaval.shared_classes import sharing_options
@@ -25,10 +25,10 @@ done
 @pytest.fixture
 def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A jar in a cache of this test alone."""
-    jar = tmp_path / "cache" / "aeron-all-1.51.0.jar"
-    jar.parent.mkdir()
+    jar = tmp_path / "cache" / "upheaval" / "aeron-all-1.51.0.jar"
+    jar.parent.mkdir(parents=True)
     jar.write_bytes(b"PK")
-    monkeypatch.setattr(aeron_jars, "CACHE", jar.parent)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     shared_classes._cached.cache_clear()
     yield jar
     shared_classes._cached.cache_clear()
@@ -78,8 +78,9 @@ def test_a_java_that_makes_none_runs_without(text: str, library: Path, tmp_path:
 def test_a_cache_that_cannot_be_written_is_done_without(
     library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(aeron_jars, "CACHE", Path("/proc/self"))
-    assert sharing_options(program(tmp_path / "bin", DUMPS), Path("/proc/self/status")) == []
+    (tmp_path / "upheaval").symlink_to("/proc/self")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert sharing_options(program(tmp_path / "bin", DUMPS), tmp_path / "upheaval" / "status") == []
 
 
 def test_a_jar_out_of_the_cache_has_the_archive_beside_it_or_none(library: Path, tmp_path: Path) -> None:

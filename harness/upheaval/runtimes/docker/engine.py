@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from upheaval.aeron_programs import version_of_tag
 from upheaval.errors import EnvironmentFault
 from upheaval.extras import install_line
+from upheaval.user_folders import home_folder
 
 OLDEST_API: Final = (1, 41)
 """The API version of engine 20.10."""
@@ -82,7 +83,7 @@ def context_problem() -> str | None:
     name = os.environ.get("DOCKER_CONTEXT", "")
     if name in ("", "default"):
         return None
-    configuration = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker")
+    configuration = Path(os.environ.get("DOCKER_CONFIG") or home_folder() / ".docker")
     meta = configuration / "contexts" / "meta" / hashlib.sha256(name.encode()).hexdigest() / "meta.json"
     try:
         host = json.loads(meta.read_text(encoding="utf-8"))["Endpoints"]["docker"]["Host"]
