@@ -127,9 +127,12 @@ def pytest_load_initial_conftests(
 
     Until then pytest takes the value after such a name for a path, and would look for no conftest in `testpaths`.
     """
-    values = {value for word, value in pairwise(args) if word.removeprefix("--") in _OPTIONS}
     paths = early_config.known_args_namespace.file_or_dir
-    paths[:] = [path for path in paths if path not in values or Path(path).exists()]
+    for word, value in pairwise(args):
+        name = word.removeprefix("--")
+        is_unknown = name in _OPTIONS and early_config.getoption(f"--{name}", _FREE) is _FREE
+        if is_unknown and value in paths and (not Path(value).exists() or _may_be_value(name, value)):
+            paths.remove(value)
     yield
     group = _group(parser)
     for name, keywords in _OPTIONS.items():
@@ -137,6 +140,12 @@ def pytest_load_initial_conftests(
             long = f"--{MARKER}-{name}"
             destination = long.removeprefix("--").replace("-", "_")
             group.addoption(f"--{name}", dest=destination, **{**keywords, "help": f"short for {long}"})
+
+
+def _may_be_value(name: str, text: str) -> bool:
+    """Whether a text that is a path, too, can be meant as the value of an option: one of its choices, or a number."""
+    keywords = _OPTIONS[name]
+    return text in keywords.get("choices", ()) or (keywords.get("type") is int and text.isdecimal())
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -421,6 +430,11 @@ def _new_folder(item: pytest.Item) -> Path:
             continue
         except NotADirectoryError as error:
             raise _not_a_folder(runs) from error
+        except OSError as error:
+            from upheaval.errors import EnvironmentFault
+
+            where = "start pytest in a folder that it may write to"
+            raise EnvironmentFault(f"cannot make {folder}: {error.strerror}: {where}") from error
         return folder
 
 
@@ -519,7 +533,7 @@ def _last_lines(folder: str) -> list[str]:
         # The run had hardly begun.
         return []
     lines = [line for log_line in logged for line in str(log_line).splitlines()]
-    return [*lines, f"all that members said: {shlex.join(['upheaval', 'logs', folder])}"]
+    return [*lines, f"logs of the members: {shlex.join(['upheaval', 'logs', folder])}"]
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -69,6 +69,22 @@ def test_an_option_of_a_project_or_a_plugin_takes_nothing_from_ours(
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_a_folder_may_be_named_as_the_value_of_a_short_name(tmp_path: Path, python: Path) -> None:
+    for folder in ("tests", "simulated", "5", "7"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "pytest.ini").write_text("[pytest]\ntestpaths = tests\n")
+    (tmp_path / "tests" / "conftest.py").write_text(OPTION.format(name="their-own"))
+    (tmp_path / "tests" / "test_it.py").write_text(ALL_SHORT)
+    (tmp_path / "simulated" / "test_other.py").write_text("def test_fails(): raise AssertionError\n")
+    short = ("--runtime", "simulated", "--members", "5", "--seed", "7", "--keep-runs")
+    # Without a value of its own, and with a space: known only once the conftest is read.
+    done = pytest_in(tmp_path, python, *short, "--their-own", "theirs")
+    assert done.returncode == 0, done.stdout + done.stderr
+    both = pytest_in(tmp_path, python, *short, "--their-own=theirs", "tests", "simulated")
+    assert both.returncode == 1, both.stdout + both.stderr
+    assert "1 failed, 1 passed" in both.stdout
+
+
 def test_short_names_leave_the_conftest_of_testpaths_to_be_found(tmp_path: Path, python: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\ntestpaths = tests\n")
     (tmp_path / "tests").mkdir()
