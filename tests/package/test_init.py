@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -28,6 +29,13 @@ def test_the_repository_is_green_and_one_edit_makes_it_red(tmp_path: Path, pytho
     red = pytest_in(folder, python, *options, timeout_s=4 * PATIENCE_S)
     assert red.returncode == 1, red.stdout + red.stderr
     assert "invalid: linearizable: " in red.stdout
+
+
+def test_the_next_command_fits_a_name_with_a_space(tmp_path: Path, python: Path) -> None:
+    folder = tmp_path / "my locks"
+    *_, command = init(python, folder).stdout.splitlines()
+    words = shlex.split(command.removeprefix("test it: "))
+    assert words[:3] == ["cd", str(folder), "&&"]
 
 
 LOCKS = {"pyproject.toml", ".gitignore", ".github/workflows/test.yml", "locks/checks.py"}

@@ -1,6 +1,7 @@
 """`upheaval init`: a repository of the user's own, with a service and tests of it, to start from."""
 
 import json
+import shlex
 from pathlib import Path
 from typing import Final
 
@@ -33,7 +34,7 @@ def init(options: InitOptions) -> int:
     else:
         print(f"{options.folder}: {len(names)} files; README.md says what each is for")
         commands = "mvn package && pytest" if options.java else "pytest --runtime simulated --seed 7"
-        print(f"test it: cd {options.folder} && {commands}")
+        print(f"test it: cd {shlex.quote(str(options.folder))} && {commands}")
     return 0
 
 
