@@ -39,11 +39,11 @@ MESSAGE_LENGTH = 1000
 PATIENCE_S = 120.0
 
 
-def watch(leader_cnc: str, backup_cnc: str, seconds: float, told: Connection) -> None:
+def watch(leader_cnc: str, backup_cnc: str, seconds: float, pipe: Connection) -> None:
     """Tell when it is ready, wait for the load, then tell bytes and milliseconds that the backup was behind."""
     commit, held = _counter(leader_cnc, types.COMMIT_POSITION), _counter(backup_cnc, types.BACKUP_LIVE_LOG_POSITION)
-    told.send(None)
-    told.recv()
+    pipe.send(None)
+    pipe.recv()
     time.sleep(own.WARM_UP_NS / S)
     missing: deque[tuple[int, int]] = deque()
     found = []
@@ -56,7 +56,7 @@ def watch(leader_cnc: str, backup_cnc: str, seconds: float, told: Connection) ->
         late_ms = (now_ns - missing[0][1]) / 1e6 if missing else 0.0
         found.append((max(committed - position, 0), late_ms))
         time.sleep(LOOK_S)
-    told.send(found)
+    pipe.send(found)
 
 
 def _counter(path: str, type_id: int) -> types.Counter:

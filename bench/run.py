@@ -73,14 +73,14 @@ def throughput(rounds: int, seconds: float, wanted: str) -> dict[str, dict[str, 
 def times(rounds: int) -> dict[str, float]:
     print("failover, start, idle", file=sys.stderr, flush=True)
     failovers = sorted(own.measure_failover() for _ in range(rounds))
-    told = sorted(own.measure_failover("aeron", leader_disconnect_ms=50) for _ in range(rounds))
+    quick = sorted(own.measure_failover("aeron", leader_disconnect_ms=50) for _ in range(rounds))
     starts = sorted(own.measure_start() for _ in range(rounds))
     return {
         "failover_s": failovers[rounds // 2],
         "failover_worst_s": failovers[-1],
         "failover_floor_s": own.failover_floor_s("test"),
-        "failover_by_connection_s": told[rounds // 2],
-        "failover_by_connection_worst_s": told[-1],
+        "failover_by_connection_s": quick[rounds // 2],
+        "failover_by_connection_worst_s": quick[-1],
         "start_to_leader_s": starts[rounds // 2],
         **own.measure_idle(),
     }

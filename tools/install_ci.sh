@@ -32,7 +32,7 @@ has_go() {
     [[ ${version:-0} -ge 23 ]]
 }
 
-# Packages that are missing; a program stands for its package.
+# Packages that are missing, as far as their programs show.
 missing_packages() {
     has docker || echo docker.io
     has dockerd || echo docker.io

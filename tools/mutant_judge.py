@@ -133,8 +133,8 @@ def main() -> int:
                 by = try_part(PARTS[name])
         else:
             by = try_part(PARTS[name])
-        told = {"part": name, "by": by, "seconds": time.process_time() - begin, "lines": executed.by_file()}
-        print(json.dumps(told), flush=True)
+        result = {"part": name, "by": by, "seconds": time.process_time() - begin, "lines": executed.by_file()}
+        print(json.dumps(result), flush=True)
         if by:
             return 1
     return 0

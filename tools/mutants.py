@@ -217,10 +217,10 @@ class Judge:
         if reaching:
             limit_s = 20 + int(2 * sum(part["seconds"] for part in reaching))
             names = [part["part"] for part in reaching]
-            told = self._run(names, limit_s)
-            by = next((f"{each['part']}: {each['by']}" for each in told if each["by"]), "")
-            if not by and len(told) < len(names):
-                by = f"{names[len(told)]}: did not end"
+            results = self._run(names, limit_s)
+            by = next((f"{each['part']}: {each['by']}" for each in results if each["by"]), "")
+            if not by and len(results) < len(names):
+                by = f"{names[len(results)]}: did not end"
         if not by and self._tests:
             by = self._try_tests(mutant)
         shutil.copy2(NODE / mutant.file, self._copy / mutant.file)

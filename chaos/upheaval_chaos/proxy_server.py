@@ -17,14 +17,14 @@ from upheaval_chaos.seen_datagrams import carried_by
 HOST: Final = "127.0.0.1"
 
 
-def nobody(_: str) -> None:
+def unwatched(_: str) -> None:
     """Observes no proxy."""
 
 
 class ProxyServer:
     """Use it in a `with` statement. At its end every proxy and every connection is gone."""
 
-    def __init__(self, seed: int = 0, watch_of: WatchOf = nobody) -> None:
+    def __init__(self, seed: int = 0, watch_of: WatchOf = unwatched) -> None:
         self.address = ""
 
         def datagram_proxy(name: str, listen: str, upstream: str, random: Random) -> DatagramProxy:

@@ -16,9 +16,8 @@ from upheaval.cli.main import make_parser
 BANNED: Final = re.compile(
     r"\b(told|nobody|whoever|somebody|(?:of )?one['\u2019]s own|lies|stands|what becomes of|aside)\b", re.IGNORECASE
 )
-NAMES_OF_OTHERS: Final = frozenset({"docs/parity.md"})
-"""Pages that quote names of other people's tests."""
 PACKAGES: Final = ("harness", "node", "chaos", "pipeline", "tools", "bench", "examples")
+COMMENT: Final = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 CODE: Final = re.compile(r"^```.*?^```$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
 
 
@@ -27,7 +26,7 @@ def banned_in(text: str) -> list[str]:
     return [text[max(0, match.start() - 40) : match.end() + 20] for match in BANNED.finditer(text)]
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page not in NAMES_OF_OTHERS])
+@pytest.mark.parametrize("page", PAGES)
 def test_pages_use_the_words_of_the_field(page: str) -> None:
     assert banned_in(CODE.sub("", (ROOT / page).read_text(encoding="utf-8"))) == []
 
@@ -66,6 +65,18 @@ def test_docstrings_and_comments_use_the_words_of_the_field(package: str) -> Non
         for module in modules
         for text in docstrings_and_comments(module.read_text(encoding="utf-8"))
         if banned_in(text)
+    ] == []
+
+
+@pytest.mark.parametrize("package", ["images", "harness", "examples", "tests"])
+def test_comments_of_java_and_scripts_use_the_words_of_the_field(package: str) -> None:
+    sources = [path for path in sorted((ROOT / package).rglob("*")) if path.suffix in (".java", ".js")]
+    assert sources
+    assert [
+        (str(source.relative_to(ROOT)), words)
+        for source in sources
+        for comment in COMMENT.findall(source.read_text(encoding="utf-8"))
+        if (words := banned_in(comment))
     ] == []
 
 

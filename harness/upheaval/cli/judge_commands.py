@@ -346,7 +346,7 @@ def add_commands(commands: Commands) -> None:
         ends_with_reader=True,
     )
     commands.add(
-        "logs", "print what members and services said, by time", LogsOptions, "logs:logs", ends_with_reader=True
+        "logs", "print what members and services logged, by time", LogsOptions, "logs:logs", ends_with_reader=True
     )
     commands.add(
         "tamper",

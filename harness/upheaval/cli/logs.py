@@ -1,4 +1,4 @@
-"""`upheaval logs`: what members and services of a run said, with level and time."""
+"""`upheaval logs`: what members and services of a run logged, with level and time."""
 
 import json
 

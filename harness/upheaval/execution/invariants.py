@@ -66,7 +66,7 @@ class Invariants:
             cluster.settings.cluster.timeouts.leader_heartbeat_ns,
             copies_commit=not rules_named(cluster.settings.cluster.compatibility).names_first,
         )
-        self._untold: dict[int, list[MemberEvent]] = {member_id: [] for member_id in range(members)}
+        self._unreported: dict[int, list[MemberEvent]] = {member_id: [] for member_id in range(members)}
         """What members did since their last check: what they must have stored by it is looked at there."""
         self.highest_commit = 0
         cluster.journal.on_event = self._on_event
@@ -115,17 +115,17 @@ class Invariants:
             self._broken(detail, Signature(Rule.ACKNOWLEDGED_EARLY))
 
     def _on_event(self, member_id: int, line: int, ns: int, event: str, fields: dict[str, TraceValue]) -> None:
-        untold = self._untold.get(member_id)
-        if untold is not None:
-            untold.append(MemberEvent(Place(member_id, line), ns, event, fields))
+        unreported = self._unreported.get(member_id)
+        if unreported is not None:
+            unreported.append(MemberEvent(Place(member_id, line), ns, event, fields))
 
     def _check_protocol(self, member: SimulatedMember, watch: _Watch) -> None:
         """Check the member's events since the last check by the rules for run folders, at the moment they break."""
         before = self._ballots.last_ballot(member.member_id)
-        untold, self._untold[member.member_id] = self._untold[member.member_id], []
+        unreported, self._unreported[member.member_id] = self._unreported[member.member_id], []
         rule = Rule.BALLOT
         try:
-            for event in untold:
+            for event in unreported:
                 rule = Rule.BALLOT
                 self._ballots.on_event(event)
                 rule = Rule.COMMIT
@@ -138,7 +138,7 @@ class Invariants:
                 require_stored(member.member_id, ballot, stored, layout.NODE_STATE)
                 self._require_durable(member, ballot)
             rule = Rule.COMMIT
-            self._require_recorded(member, watch, untold)
+            self._require_recorded(member, watch, unreported)
         except Broken as broken:
             self._broken(str(broken), broken.signature or self._signature(rule, member.member_id), member.member_id)
 

@@ -26,7 +26,7 @@ from upheaval_chaos import connections, datagrams
 from upheaval_chaos.datagram_faults import DatagramFault
 from upheaval_chaos.link_faults import LinkFault
 from upheaval_chaos.pings import PingText
-from upheaval_chaos.proxy_server import ProxyServer, nobody
+from upheaval_chaos.proxy_server import ProxyServer, unwatched
 from upheaval_chaos.target import (
     Answer,
     DatagramEffect,
@@ -139,7 +139,7 @@ class Forwarders:
         protocol, watch = _TCP, None
         if not cluster.system.has_streams:
             protocol, watch = _UDP, ConsensusWatch(cluster.run.consensus_file, places)
-        server = ProxyServer(seed, nobody if watch is None else watch.watch_of)
+        server = ProxyServer(seed, unwatched if watch is None else watch.watch_of)
         with ExitStack() as stack:
             if watch is not None:
                 stack.callback(lambda: watch.close(server.carried()))

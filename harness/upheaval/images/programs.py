@@ -31,7 +31,7 @@ def reason_in(output: str) -> str:
         if _NO_SPACE in line.lower():
             return line
     errors = [line for line in lines if line.startswith(("ERROR:", "E: ", "error:"))]
-    reason = (errors or lines or ["it said nothing"])[-1]
+    reason = (errors or lines or ["it printed nothing"])[-1]
     if any(_UNREACHED.search(line) for line in lines):
         return f"{reason} (no package index can be reached: name one by PIP_INDEX_URL, or a folder by PIP_FIND_LINKS)"
     return reason

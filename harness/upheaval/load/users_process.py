@@ -186,4 +186,4 @@ def _follow(messages: _Messages, listener: Listener, hand: LoadHand, end_timeout
 
 def _last_line(log: Path) -> str:
     lines = log.read_text(encoding=ENCODING, errors=ERRORS).splitlines()
-    return next((line.strip() for line in reversed(lines) if line.strip()), "they said nothing")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "they printed nothing")

@@ -86,7 +86,7 @@ def replace_host(cluster: AnyCluster, hosts: Hosts, member_id: int, seed_from: i
     hosts.fetch(member_id)
     folder = cluster.run.member(member_id)
     try:
-        old_files = _set_aside(folder)
+        old_files = _moved_away(folder)
         if seed_from is not None:
             _seed(cluster.run.member(seed_from), folder)
     except OSError as error:
@@ -110,7 +110,7 @@ def _require_majority_without(cluster: AnyCluster, member_id: int) -> None:
     cluster.wait_until_leader(WAIT_S)
 
 
-def _set_aside(folder: MemberFolder) -> Path | None:
+def _moved_away(folder: MemberFolder) -> Path | None:
     """Move a member's data into a folder beside it that nothing reads."""
     there = [name for name in _OWN if (folder.path / name).exists()]
     if not there:

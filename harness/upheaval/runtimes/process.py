@@ -461,4 +461,4 @@ def last_line(log: Path, start: int) -> str:
     except OSError:
         return "its log cannot be read"
     last_lines = (line.strip() for line in reversed(lines))
-    return next((line for line in last_lines if line and not line.startswith(_STACK)), "it said nothing")
+    return next((line for line in last_lines if line and not line.startswith(_STACK)), "it printed nothing")

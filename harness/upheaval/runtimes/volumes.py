@@ -157,6 +157,6 @@ def _run(*command: str) -> None:
     except OSError as error:
         raise EnvironmentFault(f"cannot run {command[0]}: {error.strerror}") from error
     if done.returncode:
-        why = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        why = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
         hint = f": {_HINT}" if command[0] == "mount" else ""
         raise EnvironmentFault(f"cannot {command[0]} a volume: {why}{hint}")

@@ -47,7 +47,7 @@ commonName = {name}
 basicConstraints = critical, CA:TRUE, pathlen:0
 keyUsage = critical, keyCertSign, cRLSign
 subjectKeyIdentifier = hash
-[of_somebody]
+[of_holder]
 basicConstraints = critical, CA:FALSE
 keyUsage = critical, digitalSignature
 extendedKeyUsage = serverAuth, clientAuth
@@ -94,7 +94,7 @@ def create_certificates(folder: Path, names: Iterable[str], *, days: int = 365, 
             for suffix in (".pem", ".key"):
                 shutil.copyfile(folder / f"{AUTHORITY}{suffix}", place.folder / f"{AUTHORITY}{suffix}")
             place.request(name)
-            place.sign(name, AUTHORITY, "of_somebody", begins or datetime.now(UTC) - CLOCK_SKEW, days)
+            place.sign(name, AUTHORITY, "of_holder", begins or datetime.now(UTC) - CLOCK_SKEW, days)
             place.hand_over(name, folder)
 
 

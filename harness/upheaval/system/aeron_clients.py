@@ -91,7 +91,7 @@ class Bridge:
         self._process.kill()
         self._process.wait()
         words = self._log.read_text(encoding=ENCODING, errors=ERRORS).split("\n")
-        why = next((word.strip() for word in reversed(words) if word.strip()), f"it said {_whole(output)!r}")
+        why = next((word.strip() for word in reversed(words) if word.strip()), f"it printed {_whole(output)!r}")
         raise EnvironmentFault(f"the bridge for clients does not start: {why} (see {self._log})")
 
     def _listening(self, output: IO[bytes]) -> int | None:

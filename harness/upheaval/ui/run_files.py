@@ -21,7 +21,7 @@ def is_as_judged(run: Path, result: Path) -> bool:
     """Whether no file of a run was written, replaced or removed since `result` was written.
 
     Labels do not count: no verdict depends on them, and a command writes them last. The seal names the files to be
-    there, so of a run without one this cannot be said. `st_ctime` counts: a copy that preserves times does not set it.
+    there, so a run without one does not show it. `st_ctime` counts: a copy that preserves times does not set it.
     Raises `UsageError` for a malformed seal.
     """
     seal_file = RunFolder(run).seal_file

@@ -22,7 +22,7 @@ from upheaval_node.types import NEVER_NS, NULL_POSITION, NULL_VALUE, Now
 OnEnded = Callable[[Now, int, int, int, bool], None]
 
 
-def _nobody(now: Now, src_recording_id: int, recording_id: int, position: int, has_synced: bool) -> None:
+def _ignored(now: Now, src_recording_id: int, recording_id: int, position: int, has_synced: bool) -> None:
     """Ignore the end of an attempt."""
 
 
@@ -41,7 +41,7 @@ class SnapshotReplication:
         *,
         progress_timeout_ns: int = PROGRESS_TIMEOUT_NS,
         progress_interval_ns: int = 0,
-        on_ended: OnEnded = _nobody,
+        on_ended: OnEnded = _ignored,
     ) -> None:
         self._archive = archive
         self._counters = counters

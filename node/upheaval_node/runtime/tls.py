@@ -28,11 +28,11 @@ _VERIFICATION_KINDS: Final = {
 
 _REASON_KINDS: Final = {
     "PEER_DID_NOT_RETURN_A_CERTIFICATE": "no-certificate",
-    "TLSV13_ALERT_CERTIFICATE_REQUIRED": "told-no-certificate",
-    "SSLV3_ALERT_CERTIFICATE_EXPIRED": "told-expired",
-    "TLSV1_ALERT_UNKNOWN_CA": "told-wrong-authority",
-    "SSLV3_ALERT_BAD_CERTIFICATE": "told-not-yet-valid",
-    "TLSV1_ALERT_ACCESS_DENIED": "told-wrong-name",
+    "TLSV13_ALERT_CERTIFICATE_REQUIRED": "reported-no-certificate",
+    "SSLV3_ALERT_CERTIFICATE_EXPIRED": "reported-expired",
+    "TLSV1_ALERT_UNKNOWN_CA": "reported-wrong-authority",
+    "SSLV3_ALERT_BAD_CERTIFICATE": "reported-not-yet-valid",
+    "TLSV1_ALERT_ACCESS_DENIED": "reported-wrong-name",
 }
 """What a peer did or reported. The alerts are those of RFC 8446, section 6.2, under OpenSSL's names."""
 
@@ -41,10 +41,10 @@ _TEXTS: Final = {
     "expired": "its certificate has expired",
     "wrong-authority": "its certificate is not of our authority",
     "no-certificate": "it shows no certificate",
-    "told-no-certificate": "it wants a certificate of us, and we showed none",
-    "told-expired": "it says that our certificate has expired",
-    "told-wrong-authority": "it says that our certificate is not of its authority",
-    "told-not-yet-valid": "it says that our certificate is bad, as it is before its time",
+    "reported-no-certificate": "it wants a certificate of us, and we showed none",
+    "reported-expired": "it says that our certificate has expired",
+    "reported-wrong-authority": "it says that our certificate is not of its authority",
+    "reported-not-yet-valid": "it says that our certificate is bad, as it is before its time",
     "not-tls": "it does not speak TLS 1.3",
 }
 
@@ -162,7 +162,7 @@ def refusal_of(error: ssl.SSLError) -> Refusal:
         return Refusal(kind, _TEXTS.get(kind, f"its certificate is bad: {error.verify_message}"))
     reason = error.reason or ""
     if "ALERT" in reason or reason in _REASON_KINDS:
-        kind = _REASON_KINDS.get(reason, "told-error")
+        kind = _REASON_KINDS.get(reason, "reported-error")
         return Refusal(kind, _TEXTS.get(kind, f"it refuses us: {_words(reason)}"))
     return Refusal("not-tls", f"{_TEXTS['not-tls']} ({_words(reason) or 'bytes that make no sense'})")
 

@@ -187,13 +187,11 @@ def _read(files: MemberFolder, noted: int) -> _Copy:
     except LogMissing as error:
         if noted <= 0:
             raise Broken(Verdict.UNKNOWN, f"{files.name} has no log: {error}") from error
-        detail = f"{files.name} said that it had the log up to position {noted}, and has none: {error}"
+        detail = f"{files.name} reported the log up to position {noted}, and has none: {error}"
         raise Broken(Verdict.INVALID, detail, position=noted) from error
     if log.end_position < noted:
         why = f" ({log.fault})" if log.fault else ""
-        detail = (
-            f"the log of {files.name} ends at position {log.end_position}, it said that it had it up to {noted}{why}"
-        )
+        detail = f"the log of {files.name} ends at position {log.end_position}, it reported it up to {noted}{why}"
         raise Broken(Verdict.INVALID, detail, position=log.end_position)
     if log.end_position == log.start_position:
         raise Broken(Verdict.UNKNOWN, f"the log of {files.name} is empty")

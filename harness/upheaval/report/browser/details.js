@@ -34,7 +34,7 @@ function operationDetails(run, index) {
   return shown;
 }
 
-/** A fault, an order or a broken promise: when, and the evidence; `open` is said of one without an end. */
+/** A fault, an order or a broken promise: when, and the evidence; `open` for one without an end. */
 function markDetails(run, { what, begin, end, evidence }, open) {
   const ended = end === null ? open : `ended ${dated(run, end)}`;
   return element("div", {},

@@ -94,7 +94,7 @@ class Lanes {
     ctx.font = `${11 * ratio}px ${FONT}`;
     ctx.fillStyle = this.colour("soft");
     const width = ctx.measureText(text).width;
-    // The value stands after what is drawn, or above it at the right where there is no room.
+    // The value is right of what is drawn, or above it at the right where there is no room.
     const isAbove = end + width > bbox.left + bbox.width;
     const name = top - (NAME / 2) * ratio;
     ctx.fillText(text, isAbove ? bbox.left + bbox.width - width : end, isAbove ? name : top + height / 2);

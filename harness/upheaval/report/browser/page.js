@@ -1,4 +1,4 @@
-// The page: reads the run that lies in it, and joins time line, details, search, keys and printing.
+// The page: reads the run that is embedded in it, and joins time line, details, search, keys and printing.
 
 "use strict";
 

@@ -1,5 +1,5 @@
 // The charts of a run on one axis of time: members, positions, latency, answers a second.
-// uPlot has the axes, the scales and the cursor; what lies on them is drawn here.
+// uPlot has the axes, the scales and the cursor; what is on them is drawn here.
 
 "use strict";
 
@@ -120,7 +120,7 @@ class TimeLine {
     this.show(0, this.run.length);
   }
 
-  /** Show what lies between two moments, with room on both sides. */
+  /** Show what is between two moments, with room on both sides. */
   showAround(begin, end) {
     const room = Math.max(end - begin, this.run.length / 2000) * 0.4;
     this.show(begin - room, Math.max(end, begin) + room);
@@ -424,7 +424,7 @@ class TimeLine {
     return [this.hasLatency ? least / 1.5 : 1e3, most * 2];
   }
 
-  /** Where an operation lies: at its beginning; without an answer at the upper edge. */
+  /** The place of an operation: at its beginning; without an answer at the upper edge. */
   at(u, i) {
     const { begin, end } = this.run.operations;
     const y = end[i] === null ? u.bbox.top + 6 * devicePixelRatio : u.valToPos(Math.max(end[i] - begin[i], 1), "y", true);

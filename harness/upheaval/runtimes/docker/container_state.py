@@ -44,4 +44,4 @@ def last_line(container: Any, who: str) -> str:
     """The last line that the container printed."""
     with engine_errors(f"reading the output of {who}"):
         lines = printed(container.logs(tail=5)).split("\n")
-    return next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "it printed nothing")

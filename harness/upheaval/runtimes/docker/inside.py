@@ -31,7 +31,7 @@ def run_inside(
         status, text = run_silent(container, command, doing, stderr=stderr)
         if status or text:
             return status, text
-    raise UnknownOutcome(f"{doing}: what was said got lost in the engine")
+    raise UnknownOutcome(f"{doing}: its output got lost in the engine")
 
 
 def run_silent(container: Any, command: Sequence[str], doing: str, *, stderr: bool = True) -> tuple[int, str]:

@@ -24,7 +24,7 @@ function seed({ seed: number, run }) {
 
 function show(found) {
   const bad = found.failed.length > 0;
-  $("badge").textContent = found.is_over ? "over" : "goes on";
+  $("badge").textContent = found.is_over ? "over" : "running";
   $("badge").className = `badge ${bad ? "invalid" : found.is_over && found.seeds ? "valid" : "unknown"}`;
   const verdicts = Object.entries(found.verdicts).map(([verdict, count]) => `${count} ${verdict}`).join(", ");
   const share = `excludes failures in more than ${(found.excluded_rate * 100).toPrecision(2)} % of seeds`;

@@ -4,7 +4,7 @@
 
 const live = document.getElementById("live");
 const path = live.dataset.run.split("/").map(encodeURIComponent).join("/");
-/** What is shown unless somebody zooms, in nanoseconds. */
+/** What is shown without zoom, in nanoseconds. */
 const WINDOW_NS = 120e9;
 /** Looks, and changes of a member, that are kept: a quarter of an hour at two looks a second. */
 const KEPT = 1800;
@@ -163,7 +163,7 @@ function showMark(mark) {
   $("details").replaceChildren(markDetails(timeLine.run, mark, "goes on"));
 }
 
-/** The window stays at the end of the run, as wide as it is, until somebody moves it away from there. */
+/** The window stays at the end of the run, as wide as it is, until the user moves it away from there. */
 function drawRun(run) {
   if (timeLine === null) {
     timeLine = new TimeLine($("time-line"), run, { onMark: showMark });

@@ -1,4 +1,4 @@
-// The list of runs: the filter, and the verdicts of runs that nobody has judged yet, one after the other.
+// The list of runs: the filter, and the verdicts of runs that are not judged yet, one after the other.
 
 const rows = [...document.querySelectorAll("tr[data-run]")];
 const filter = document.getElementById("filter");
@@ -30,7 +30,7 @@ async function judge(row) {
 
 filter.addEventListener("input", narrow);
 
-// One at a time, and only what somebody sees: to judge a run costs a processor.
+// One at a time, and only what is in view: to judge a run costs a processor.
 const seen = new Set();
 let judging = Promise.resolve();
 const observer = new IntersectionObserver((entries) => {

@@ -100,7 +100,7 @@ public final class Wrong {
         }
     }
 
-    /** It answers with a number that nobody can repeat. */
+    /** It answers with a number that no replay can repeat. */
     public static final class RandomAnswer extends Accounts {
         @Override
         protected String answer(final String name) {

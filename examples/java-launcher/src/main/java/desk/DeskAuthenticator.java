@@ -4,7 +4,7 @@ import io.aeron.security.Authenticator;
 import io.aeron.security.SessionProxy;
 import java.nio.charset.StandardCharsets;
 
-/** Lets in whoever shows no credentials, as a guest, and whoever shows the desk's. */
+/** Admits clients without credentials, as guests, and those with the desk's. */
 final class DeskAuthenticator implements Authenticator {
     private static final String SECRET = System.getProperty("desk.secret", "");
 

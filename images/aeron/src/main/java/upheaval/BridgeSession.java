@@ -140,7 +140,7 @@ final class BridgeSession implements Client.Listener {
         try {
             result = client == null ? Publication.CLOSED : offerTo(client, frame);
         } catch (final RuntimeException error) {
-            // Whether the cluster has it nobody knows, so it is not given back.
+            // The cluster may have it, so it is not given back.
             leave();
             bye(Errors.text(error));
             isOffering = false;

@@ -23,10 +23,10 @@ public interface Client extends AutoCloseable {
     /**
      * Send one request, of which the cluster's log then has the same bytes.
      *
-     * @return as {@link io.aeron.Publication#offer(DirectBuffer)}: what was back-pressured or found nobody is offered again
+     * @return as {@link io.aeron.Publication#offer(DirectBuffer)}: what was back-pressured or found no leader is offered again
      *     for a second
      * @throws IllegalArgumentException for a request that cannot be sent, and was not; any other exception ends the
-     *     session, and nobody knows what became of the request
+     *     session, and leaves the outcome of the request unknown
      */
     long offer(DirectBuffer buffer, int offset, int length);
 

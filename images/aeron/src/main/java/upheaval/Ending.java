@@ -15,7 +15,7 @@ final class Ending {
     private String hook;
     private String fatal;
 
-    /** Somebody outside wants the member to end. */
+    /** The member has to end for a reason outside of it. */
     synchronized void order(final String signal) {
         if (begun.getCount() > 0) {
             isOrdered = true;
@@ -49,7 +49,7 @@ final class Ending {
         begun.countDown();
     }
 
-    /** A component is broken by an error that nobody foresaw, and may stand still. */
+    /** A component is broken by an unforeseen error, and may be stuck. */
     synchronized void onDefect(final String component, final String text) {
         isDefect |= reason == null;
         onTermination(component, text, false);

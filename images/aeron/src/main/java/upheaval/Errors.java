@@ -51,7 +51,7 @@ final class Errors implements ErrorHandler {
      */
     static Errors ofService(
         final String component, final Ending ending, final Trace trace, final TracedService service) {
-        return new Errors(component, ending, trace, service::hasTold, service::isTerminated);
+        return new Errors(component, ending, trace, service::hasRaised, service::isTerminated);
     }
 
     @Override

@@ -104,7 +104,7 @@ final class ModuleWatch extends StallWatch {
         }
     }
 
-    /** Who leads is told only of this member: no counter says whom it follows. */
+    /** Names a leader only where it is this member: no counter says whom it follows. */
     private void lookAtElection(final ElectionState found) {
         if (found == electionState) {
             return;

@@ -2,9 +2,9 @@ package upheaval;
 
 /** The numbered ends of a member's process, with the numbers and names that the members of Upheaval's own node have. */
 enum Status {
-    /** Told to end, by a signal or with its cluster. */
+    /** Ended by a signal, or with its cluster. */
     OK(0),
-    /** An error that nobody foresaw. */
+    /** An unforeseen error. */
     INTERNAL_ERROR(1),
     /** The configuration makes no sense. */
     USAGE(2),

@@ -14,7 +14,7 @@ final class TracedService extends DelegatingService {
     private final Trace trace;
     private final int serviceId;
     private final RaisedExceptions raised;
-    private volatile Throwable told;
+    private volatile Throwable latest;
     private volatile boolean isTerminated;
 
     TracedService(final ClusteredService service, final Trace trace, final int serviceId) {
@@ -62,8 +62,8 @@ final class TracedService extends DelegatingService {
     }
 
     /** Whether that came out of the service last, or what caused it. */
-    boolean hasTold(final Throwable error) {
-        return error != null && (error == told || hasTold(error.getCause()));
+    boolean hasRaised(final Throwable error) {
+        return error != null && (error == latest || hasRaised(error.getCause()));
     }
 
     /** Whether its module has ended it, at a position of the log. */
@@ -88,7 +88,7 @@ final class TracedService extends DelegatingService {
         } catch (final Throwable error) {
             // A checked one that was thrown as if it were none is no other.
             raised.tell(name, cluster().logPosition(), error);
-            told = error;
+            latest = error;
             throw error;
         }
     }

@@ -18,7 +18,7 @@ import org.agrona.concurrent.BackoffIdleStrategy;
 import org.agrona.concurrent.IdleStrategy;
 
 /**
- * What a service is told of its cluster by a log alone: time, position, sessions and term of the entry that it reads.
+ * What a service learns of its cluster from a log alone: time, position, sessions and term of the entry that it reads.
  *
  * <p>Timers and messages for the log are taken and become effects; whether they come back, the log says. As in Aeron, they
  * are refused in a lifecycle callback.

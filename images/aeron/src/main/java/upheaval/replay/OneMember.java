@@ -28,7 +28,7 @@ import org.agrona.concurrent.UnsafeBuffer;
  * of them give the same times to the same requests.
  */
 final class OneMember implements AutoCloseable {
-    /** The member needs none that others know: nobody dials it. */
+    /** The member needs none that others know: no other process dials it. */
     private static final String NO_ADDRESS = "localhost:0";
     private static final String CONTROL_CHANNEL = "aeron:ipc?term-length=64k";
     private static final String SNAPSHOT_CHANNEL = "aeron:ipc?alias=snapshot|term-length=1m";
@@ -130,7 +130,7 @@ final class OneMember implements AutoCloseable {
             .logChannel("aeron:udp?term-length=1m")
             .snapshotChannel(SNAPSHOT_CHANNEL)
             .replicationChannel("aeron:udp?endpoint=" + NO_ADDRESS)
-            // Clients of the log do not come back, and nobody is given up: cluster time is no measure.
+            // Clients of the log do not come back, and no session times out: cluster time is no measure.
             .sessionTimeoutNs(NEVER_NS)
             .leaderHeartbeatTimeoutNs(NEVER_NS)
             .startupCanvassTimeoutNs(2 * NEVER_NS)

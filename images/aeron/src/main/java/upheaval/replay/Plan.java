@@ -6,7 +6,7 @@ import java.io.IOException;
 
 /**
  * What a copy does: it begins after that many entries, with the snapshot that the first copy took there, or with nothing
- * at 0, and is told that it leads, or not.
+ * at 0, and leads, or does not.
  */
 record Plan(int begin, Member member) {
     /** As whom a copy reads the log. */

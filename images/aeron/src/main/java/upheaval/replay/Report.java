@@ -12,8 +12,8 @@ import upheaval.Trace;
 
 /** The lines of one copy. */
 final class Report {
-    /** A longer state is told by its digest alone. */
-    private static final int TOLD_MAX = 4 << 20;
+    /** Of a longer state the report has the digest alone. */
+    private static final int SHOWN_MAX = 4 << 20;
 
     private final PrintStream out;
     private final int copy;
@@ -33,7 +33,7 @@ final class Report {
     /** A snapshot after so many entries. */
     void snapshot(final int entries, final long position, final List<byte[]> messages, final boolean isAsked) {
         final long length = messages.stream().mapToLong(message -> message.length).sum();
-        final String content = length > TOLD_MAX ? "null" : messages.stream()
+        final String content = length > SHOWN_MAX ? "null" : messages.stream()
             .map(message -> "\"" + Effects.encode(message) + "\"").collect(Collectors.joining(",", "[", "]"));
         line(",\"entries\":" + entries + ",\"position\":" + position + ",\"asked\":" + isAsked
             + ",\"digest\":\"" + digest(messages) + "\",\"snapshot\":" + content);

@@ -3,8 +3,8 @@ package upheaval.services;
 import java.util.function.Consumer;
 
 /**
- * A count of what clients send, a checksum of all messages, and messages of its own; it answers nobody. It stands beside
- * another service of a member, which answers clients.
+ * A count of what clients send, a checksum of all messages, and its messages to itself. It answers no client: it
+ * runs beside another service of a member, which does.
  */
 public final class Tally extends StateMachine {
     private static final int KIND = 7;

@@ -10,7 +10,7 @@ import java.util.function.Consumer;
  * Clients schedule and cancel timers, and read which have fired, when and how often.
  *
  * <p>A timer has the operation id of the request that scheduled it, and that request's key as its group. One that fires
- * twice, or that nobody scheduled, is seen as that; one that fires after it was cancelled does not count.
+ * twice, or that no request scheduled, is seen as that; one that fires after it was cancelled does not count.
  */
 public final class Timers extends StateMachine {
     private static final int MAX_TIMERS = 30_000;
