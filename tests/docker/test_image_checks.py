@@ -255,7 +255,7 @@ def test_builds_of_one_image_wait_for_each_other(tmp_path: Path, node_image: str
             "E: cannot write: No space left on device",
         ),
         ("a\n\nlast\n\n", "last"),
-        ("", "it said nothing"),
+        ("", "it printed nothing"),
     ],
 )
 def test_the_line_that_says_why(output: str, line: str) -> None:

@@ -42,7 +42,7 @@ def test_what_got_lost_is_asked_again(container: Any) -> None:
 
 
 def test_what_gets_lost_each_time_is_unknown(container: Any) -> None:
-    with pytest.raises(UnknownOutcome, match="asking: what was said got lost in the engine") as raised:
+    with pytest.raises(UnknownOutcome, match="asking: its output got lost in the engine") as raised:
         run_inside(container, ("true",), "asking")
     assert not isinstance(raised.value, ContainerEnded)
     with pytest.raises(UnknownOutcome, match="got lost"):

@@ -84,7 +84,7 @@ def test_of_a_run_without_its_folder_the_page_has_verdict_and_faults(served: Ser
     for promise in verdict["promises"]:
         assert f"<td>{promise['sentence']}</td>" in unescape(page)
         assert promise["detail"] in unescape(page)
-    assert "is not there: this is what the lake has of it" in page
+    assert "is gone. This page shows what the lake knows" in page
     assert "kill member-0" in page
     assert EVIL not in page
     for path in ("/api/runs/lost/figures", "/compare?a=good&b=lost", "/live/lost"):

@@ -260,8 +260,8 @@ def way_in(egress_endpoints: Sequence[str]) -> WayIn:
     ("script", "why"),
     [
         ("echo Error: >&2; echo Caused by: no such class >&2; exit 1", "Caused by: no such class"),
-        ("echo hello; exit 1", r"it said b'hello\n'"),
-        ("exit 0", "it said b''"),
+        ("echo hello; exit 1", r"it printed b'hello\n'"),
+        ("exit 0", "it printed b''"),
     ],
 )
 def test_a_bridge_that_does_not_start_says_why(script: str, why: str, tmp_path: Path) -> None:

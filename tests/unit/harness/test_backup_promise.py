@@ -74,7 +74,7 @@ def test_a_cut_frame_below_the_position_that_it_named_is_invalid(tmp_path: Path)
         stream.truncate(last.position + 32)
     finding = judged(tmp_path)
     assert finding.verdict is Verdict.INVALID
-    assert f"ends at position {last.position}, it said that it had it up to {end}" in finding.detail
+    assert f"ends at position {last.position}, it reported it up to {end}" in finding.detail
 
 
 def test_a_hole_in_its_log_is_invalid(tmp_path: Path) -> None:

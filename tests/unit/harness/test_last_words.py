@@ -21,7 +21,7 @@ Caused by: java.io.IOException: disk full
         (JAVA, "Caused by: java.io.IOException: disk full"),
         (JAVA[: JAVA.index("Caused")], "java.lang.IllegalStateException: active mark file detected"),
         ("one\ntwo\n\n", "two"),
-        ("", "it said nothing"),
+        ("", "it printed nothing"),
     ],
 )
 def test_frames_of_java_are_not_what_was_said_last(tmp_path: Path, said: str, expected: str) -> None:
@@ -31,7 +31,7 @@ def test_frames_of_java_are_not_what_was_said_last(tmp_path: Path, said: str, ex
 
 def test_what_an_earlier_process_said_is_not_quoted(tmp_path: Path) -> None:
     (tmp_path / "member.log").write_text("earlier\n", encoding="utf-8")
-    assert process.last_line(tmp_path / "member.log", len("earlier\n")) == "it said nothing"
+    assert process.last_line(tmp_path / "member.log", len("earlier\n")) == "it printed nothing"
 
 
 def test_a_log_that_is_gone_is_said_to_be(tmp_path: Path) -> None:

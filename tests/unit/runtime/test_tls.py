@@ -159,7 +159,7 @@ def test_another_authority_is_refused_and_both_ends_say_why(loop: Loop) -> None:
     client, _ = dial(Host(loop, files_of("member-0", folder)), there, loop=loop)
     assert client.closed == ["TLS: its certificate is not of our authority"]
     run_until(loop, lambda: len(there.refusals) == 2)
-    assert there.refused == ["wrong-authority", "told-wrong-authority"]
+    assert there.refused == ["wrong-authority", "reported-wrong-authority"]
     assert there.refusals[1].text == "it says that our certificate is not of its authority"
 
 
@@ -193,7 +193,7 @@ def test_the_one_that_is_refused_says_why(loop: Loop) -> None:
     client, _ = dial(late, member(loop, 1), loop=loop)
     run_until(loop, lambda: client.closed)
     assert client.closed == ["TLS: it says that our certificate has expired"]
-    assert late.refused == ["told-expired"]
+    assert late.refused == ["reported-expired"]
 
 
 def test_handshakes_that_do_not_go_on_are_bounded_and_end(loop: Loop) -> None:
