@@ -95,7 +95,7 @@ def add_commands(commands: Commands) -> None:
     images = commands.add_several("images", "list, build and check the container images")
     images.add("list", "list the images that the Docker engine has", JsonOptions, "images:list_images")
     images.add("build", "build all images, or those named, unless they are current", BuildOptions, "images:build")
-    images.add("own", "build an image of your own service, with its packages", OwnImageOptions, "images:own")
+    images.add("own", "build an image of your service, with its packages", OwnImageOptions, "images:own")
     images.add(
         "check",
         "check that images exist, are current, within the size limit, and start",
@@ -110,7 +110,7 @@ def add_commands(commands: Commands) -> None:
     )
     commands.add(
         "init",
-        "make a repository of your own: a service, its model, tests, load and CI",
+        "make your repository: a service, its model, tests, load and CI",
         InitOptions,
         "init:init",
     )

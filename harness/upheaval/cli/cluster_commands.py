@@ -93,7 +93,7 @@ class TopOptions:
 @dataclass(frozen=True)
 class UiOptions:
     dir: Path | None = option("--dir", metavar="RUNS", help="a folder of runs, or one run (default: ./runs)")
-    lake: str | None = option("--lake", help="read the runs of a lake instead, and show only")
+    lake: str | None = option("--lake", help="show the runs of a lake instead, read only")
     port: int = option("--port", type=port_number, default=8090, help="on loopback: default 8090, 0 for a free one")
     read_only: bool = option("--read-only", help="only show: no button, no fault, no command")
     json: bool = json_option("print the address as JSON")

@@ -73,7 +73,7 @@ def _search() -> Any:
 
 
 def _user() -> Any:
-    return option("--user", metavar="CLASS", help="module:Class of the locust users that call your own service")
+    return option("--user", metavar="CLASS", help="module:Class of the locust users that call your service")
 
 
 DAMAGED_PARTS = ("last-page", "hole", "bytes")
@@ -218,13 +218,13 @@ class ShrinkOptions:
         "--runs",
         type=above_zero,
         metavar="N",
-        help="begin no try after so many runs of the search (default 300); 10 or 20 more show how often the text fails",
+        help="start no try after N runs (default 300); 10 or 20 more runs measure how often the scenario fails",
     )
     seconds: float | None = option(
         "--seconds",
         type=seconds,
         metavar="S",
-        help="begin no try after so long a search, of the plan and the text together (default: no limit)",
+        help="start no try after S seconds of search, for plan and scenario together (default: no limit)",
     )
     jobs: int = option("--jobs", type=above_zero, default=1, metavar="N", help="how many processes (default 1)")
     out: Path | None = option("--out", metavar="FOLDER", help="where the smallest run goes (default: RUN-smallest)")
@@ -343,7 +343,7 @@ def add_commands(commands: Commands) -> None:
     )
     commands.add(
         "when",
-        "draw other timings from moments of a failed run on, and say from when the failure was inevitable",
+        "show when the failure of a run became inevitable, by reruns from several moments with other timings",
         WhenOptions,
         "when:when",
     )
@@ -362,6 +362,6 @@ def add_commands(commands: Commands) -> None:
         TrackRecordOptions,
         "track_record:track_record",
     )
-    commands.add("kill", "SIGKILL a member, or one component of it", KillOptions, "members:kill")
+    commands.add("kill", "kill (SIGKILL) a member, or one component of it", KillOptions, "members:kill")
     commands.add("damage", "damage the log of a stopped member", DamageOptions, "members:damage")
     commands.add("wipe", "remove all files of a stopped member", WipeOptions, "members:wipe")

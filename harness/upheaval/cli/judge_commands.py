@@ -360,7 +360,7 @@ def add_commands(commands: Commands) -> None:
 def _add_commands_on_lakes(commands: Commands) -> None:
     commands.add(
         "ingest",
-        "write run folders and campaigns to a lake of Parquet tables (Spark)",
+        "write run folders and campaigns to a lake of Delta tables",
         IngestOptions,
         "upheaval_pipeline.commands:ingest",
     )
@@ -372,11 +372,11 @@ def _add_commands_on_lakes(commands: Commands) -> None:
     )
     commands.add(
         "ask",
-        "answer what people ask of many runs, from a lake: as tables, or as a page with plots",
+        "answer common questions about the runs of a lake, as tables or as a page with plots",
         AskOptions,
         "upheaval_pipeline.commands:ask",
     )
-    lakes = commands.add_several("lake", "say what a lake holds, compact it, erase runs, export or migrate it")
+    lakes = commands.add_several("lake", "show what a lake holds, compact it, erase runs, export or migrate it")
     for name, text, options in (
         ("info", "print the files, bytes and rows of each table, and the age of its runs", LakeOptions),
         ("optimize", "compact small files, and remove rows that were replaced", LakeOptions),

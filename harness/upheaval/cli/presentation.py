@@ -16,11 +16,11 @@ class Presentation:
         "--color",
         choices=COLORS,
         default=COLORS[0],
-        help="auto (default): on a terminal, unless NO_COLOR is set, or where FORCE_COLOR is",
+        help="auto (default): on a terminal; FORCE_COLOR turns colours on everywhere, NO_COLOR off",
     )
-    is_quiet: bool = option("-q", "--quiet", is_exclusive=True, help="no progress; of a verdict only its line")
+    is_quiet: bool = option("-q", "--quiet", is_exclusive=True, help="no progress; only the first line of a verdict")
     is_verbose: bool = option(
-        "-v", "--verbose", is_exclusive=True, help="of a verdict every promise; after an error its traceback"
+        "-v", "--verbose", is_exclusive=True, help="every promise of a verdict, and the traceback of an error"
     )
 
 
