@@ -171,10 +171,10 @@ def test_runs_that_can_be_no_folder_are_one_line(tmp_path: Path, python: Path, i
 
 
 def test_a_start_folder_that_takes_no_runs_is_one_line(tmp_path: Path, python: Path) -> None:
-    # No user may make folders there, root neither.
+    # No user may make folders there, root neither. Without a file pytest would search all of it for tests.
     (tmp_path / "runs").symlink_to("/sys")
     (tmp_path / "test_it.py").write_text("def test_it(cluster): pass\n")
-    done = pytest_in(tmp_path, python, "--runtime", "simulated")
+    done = pytest_in(tmp_path, python, "--runtime", "simulated", "test_it.py")
     assert done.returncode == 1, done.stdout
     assert f"upheaval: cannot make {tmp_path / 'runs' / 'test_it'}-" in done.stdout
     assert ": start pytest in a folder that it may write to" in done.stdout
