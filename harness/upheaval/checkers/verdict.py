@@ -3,6 +3,7 @@
 This module knows nothing of how promises are checked.
 """
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -228,7 +229,7 @@ class Report:
         lines += self.gaps
         valid = len(self.findings) - len(bad)
         lines.append(f"{more}{valid} kept, {len(self.unchecked)} not checked")
-        return "\n".join([*lines, f"all of it: upheaval verify {self.run}"])
+        return "\n".join([*lines, f"all of it: upheaval verify {shlex.quote(self.run)}"])
 
     def __repr__(self) -> str:
         """The verdict and the worst finding. Short, because pytest cuts long ones."""

@@ -1,6 +1,7 @@
 """`upheaval backup` and `upheaval restore`: a backup beside a running cluster, and a new cluster from what it has."""
 
 import json
+import shlex
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -114,7 +115,9 @@ def restore(options: NewClusterOptions) -> int:
             "term": None,
         }
         if options.no_start:
-            answer(f"{text}\nstart them with `upheaval up --dir {folder}`", facts, as_json=options.json)
+            answer(
+                f"{text}\nstart them with `upheaval up --dir {shlex.quote(str(folder))}`", facts, as_json=options.json
+            )
             return 0
         if not options.json:
             print(text, flush=True)

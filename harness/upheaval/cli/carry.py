@@ -1,6 +1,7 @@
 """`upheaval carry`: a simulated failure on real members: its schedule, the rate, and whether it fails alike."""
 
 import json
+import shlex
 from pathlib import Path
 from typing import Final
 
@@ -48,7 +49,7 @@ def _failure(run: Path) -> tuple[str, str, int]:
         if (folder / SCENARIO_FILE).is_file():
             return jsonfields.read_text(folder / SCENARIO_FILE), origin.name, _seed(folder, origin)
     if seed_of_run(run) is not None:
-        raise UsageError(f"{run} is the run of a seed, which has no text yet: upheaval shrink {run}")
+        raise UsageError(f"{run} is the run of a seed, which has no text yet: upheaval shrink {shlex.quote(str(run))}")
     scenario, recorded = read_origin(run)
     if recorded.runtime != SIMULATED:
         raise UsageError(f"{run} ran on the {recorded.runtime} runtime: carry a simulated failure")

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import random
+import shlex
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -131,11 +132,10 @@ def _carry_out(options: RequestOptions, request: _Request) -> int:
     know the operation.
     """
     with open_cluster(options.dir) as cluster:
-        _require_known(request.function, cluster.config.service, f"upheaval client --dir {options.dir}")
+        folder = shlex.quote(str(options.dir))
+        _require_known(request.function, cluster.config.service, f"upheaval client --dir {folder}")
         if not cluster.is_running():
-            raise UsageError(
-                f"the cluster in {options.dir} is not running: start it with `upheaval up --dir {options.dir}`"
-            )
+            raise UsageError(f"the cluster in {options.dir} is not running: start it with `upheaval up --dir {folder}`")
         given: ClientOptions = {
             "client_name": "upheaval client",
             "tls": cluster.client_tls() if options.tls is None else files_of(options.tls, CLIENT),

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import math
+import shlex
 import socket
 from collections import Counter
 from collections.abc import Iterator
@@ -96,8 +97,8 @@ def _checked(options: LoadOptions) -> LoadOptions:
         raise UsageError("--dir and --new-dir: give one of them")
     if options.dir is not None and not cluster_file.has_cluster(options.dir):
         raise UsageError(
-            f"{options.dir} holds no cluster: start one with `upheaval up --dir {options.dir}`, or load a fresh "
-            "one with --new-dir"
+            f"{options.dir} holds no cluster: start one with `upheaval up --dir {shlex.quote(str(options.dir))}`, "
+            "or load a fresh one with --new-dir"
         )
     if options.new_dir is not None and cluster_file.has_cluster(options.new_dir):
         raise UsageError(f"{options.new_dir} holds a cluster: load it with --dir")

@@ -5,6 +5,7 @@ last step the cluster is healed and the run is judged. Virtual time makes failur
 """
 
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Callable
@@ -169,7 +170,9 @@ class ClusterMachine(RuleBasedStateMachine):
         failed = failed_promises(self.cluster.run)
         if failed:
             lines = [line for finding in failed for line in finding.to_lines()]
-            raise AssertionError("\n".join([*lines, f"all of its verdict: upheaval verify {self._keep()}"]))
+            raise AssertionError(
+                "\n".join([*lines, f"all of its verdict: upheaval verify {shlex.quote(str(self._keep()))}"])
+            )
         if why_not_ended is not None:
             raise why_not_ended
 

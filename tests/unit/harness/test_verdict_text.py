@@ -2,6 +2,7 @@
 
 import io
 import re
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -194,3 +195,8 @@ def test_quiet_and_verbose_are_not_for_one_command(short: Path, capsys: pytest.C
     with pytest.raises(SystemExit, match="2"):
         main(["verify", str(short), "-q", "-v"])
     assert "not allowed with" in capsys.readouterr().err
+
+
+def test_the_command_that_judges_again_fits_a_name_with_a_space() -> None:
+    *_, last = str(Report("my runs/7", (BROKEN,))).splitlines()
+    assert shlex.split(last.removeprefix("all of it: ")) == ["upheaval", "verify", "my runs/7"]
