@@ -86,6 +86,8 @@ class Carried:
 
     wanted: Fingerprint
     tries: int
+    judged: int
+    """How many broke the same promise, or kept it with no finding that is unknown. The rate is of these."""
     broken: int
     """In how many the same promise was broken."""
     alike: int
@@ -97,13 +99,13 @@ class Carried:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The 95 % interval of the rate."""
-        return rate_interval(self.broken, self.tries)
+        """The 95 % interval of the rate; everything is possible if no try was judged."""
+        return rate_interval(self.broken, self.judged) if self.judged else (0.0, 1.0)
 
 
 def carried(wanted: Fingerprint, reports: Sequence[Report], failures: Sequence[str] = ()) -> Carried:
     """Count what the runs showed, and the reasons why others left none."""
-    broken = alike = 0
+    broken = alike = unbroken = 0
     seen: Counter[str] = Counter()
     prevented: Counter[str] = Counter(failures)
     for report in reports:
@@ -113,14 +115,17 @@ def carried(wanted: Fingerprint, reports: Sequence[Report], failures: Sequence[s
         if wanted.promise in promises:
             broken += 1
             alike += wanted in broken_here
-        else:
-            prevented[_reason(report)] += 1
-    return Carried(wanted, len(reports) + len(failures), broken, alike, seen, prevented)
+            continue
+        reason = _unjudged(report, wanted)
+        unbroken += reason is None
+        prevented[reason or "every promise that was checked was kept"] += 1
+    return Carried(wanted, len(reports) + len(failures), broken + unbroken, broken, alike, seen, prevented)
 
 
-def _reason(report: Report) -> str:
-    """Why a run did not break the promise: what made it unknown, or that everything was kept."""
+def _unjudged(report: Report, wanted: Fingerprint) -> str | None:
+    """Why a run that did not break the promise does not show that it was kept; None if it does."""
     for finding in report.worst_first:
         if finding.verdict not in (Verdict.VALID, Verdict.INVALID):
             return f"{finding.promise}: {' '.join(finding.detail.split())[:160]}"
-    return "every promise that was checked was kept"
+    is_checked = any(finding.promise == wanted.promise for finding in report.findings)
+    return None if is_checked else f"{wanted.promise} was not checked"

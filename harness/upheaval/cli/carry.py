@@ -98,8 +98,9 @@ def _as_text(done: Carried, schedule: Schedule, options: CarryOptions, folder: P
     low, high = done.interval
     lines = [
         f"in the simulation: {done.wanted}",
-        f"on {options.system}: {done.wanted.promise} broken in {done.broken} of {done.tries} runs "
+        f"on {options.system}: {done.wanted.promise} broken in {done.broken} of {done.judged} runs "
         f"(95 %: {low:.0%} to {high:.0%}), in {done.alike} of them alike",
+        *([f"not judged: {done.tries - done.judged} of {done.tries} tries"] if done.judged < done.tries else []),
         *(f"seen in {count}: {broken}" for broken, count in done.seen.most_common()),
         *(f"not shown in {count}: {reason}" for reason, count in done.prevented.most_common()),
         *(f"changed: {change}" for change in schedule.changes),
@@ -115,6 +116,7 @@ def _as_json(done: Carried, schedule: Schedule, folder: Path) -> str:
         "run": str(folder),
         "fingerprint": done.wanted.to_fields(),
         "tries": done.tries,
+        "judged": done.judged,
         "broken": done.broken,
         "alike": done.alike,
         "interval": [round(low, 4), round(high, 4)],

@@ -15,6 +15,7 @@ from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.cli.main import main
 from upheaval.cli.shrink import smallest_of
 from upheaval.errors import UsageError
+from upheaval.execution.known_bugs import rate_interval
 from upheaval.scenario import parse_scenario
 from upheaval.scenario.portable import portable
 from upheaval_chaos.exit_status import CommandStatus
@@ -109,13 +110,14 @@ LIKE = Finding(Promise.COMMITS_KEPT, Verdict.INVALID, "gone", signature=Signatur
 UNLIKE = Finding(Promise.COMMITS_KEPT, Verdict.INVALID, "gone", signature=Signature("commit", "FOLLOWER"))
 LOST = Finding(Promise.ACKNOWLEDGED_NOT_LOST, Verdict.INVALID, "operation 7", known_issue=2147)
 FINE = Finding(Promise.RUN_CONVERGED, Verdict.VALID, "at 5")
+KEPT = Finding(Promise.COMMITS_KEPT, Verdict.VALID, "3 members")
 QUIET = Finding(Promise.ENOUGH_TRAFFIC, Verdict.UNKNOWN, "2  operations\nof 100")
 
 
 def test_tries_are_counted_by_promise_and_by_fingerprint() -> None:
-    reports = [Report("run", found) for found in ((LIKE, LOST), (UNLIKE,), (FINE,), (QUIET,))]
+    reports = [Report("run", found) for found in ((LIKE, LOST), (UNLIKE, QUIET), (FINE, KEPT), (QUIET, KEPT), (FINE,))]
     done = carried(WANTED, reports, ["no leader after 60 s"])
-    assert (done.tries, done.broken, done.alike) == (5, 2, 1)
+    assert (done.tries, done.judged, done.broken, done.alike) == (6, 3, 2, 1)
     assert done.seen == {
         "invalid commits-kept commit LEADER CLOSED": 1,
         "invalid acknowledged-not-lost, as Aeron issue 2147 does": 1,
@@ -125,9 +127,17 @@ def test_tries_are_counted_by_promise_and_by_fingerprint() -> None:
         "no leader after 60 s": 1,
         "every promise that was checked was kept": 1,
         "enough-traffic: 2 operations of 100": 1,
+        "commits-kept was not checked": 1,
     }
-    low, high = done.interval
-    assert 0.1 < low < 0.4 < high < 0.8
+    assert done.interval == rate_interval(2, 3)
+
+
+def test_tries_that_show_nothing_leave_the_rate_open() -> None:
+    """Clusters that did not start, and runs that are unknown, say nothing of the promise."""
+    broken = carried(WANTED, [Report("run", (LIKE,))], ["member 1 did not start"] * 4)
+    assert (broken.tries, broken.interval) == (5, rate_interval(1, 1))
+    unknown = carried(WANTED, [Report("run", (QUIET,))], ["member 1 did not start"])
+    assert (unknown.judged, unknown.interval) == (0, (0, 1))
 
 
 def test_a_run_that_breaks_no_promise_is_not_carried(tmp_path: Path) -> None:
