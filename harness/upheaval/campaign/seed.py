@@ -52,10 +52,11 @@ from upheaval.runtimes.simulated.delivery import DeliveryPriorities
 from upheaval.runtimes.simulated.errors import PromiseBroken
 from upheaval.runtimes.simulated.hosts import channels_of
 from upheaval.runtimes.simulated.world import START_NS, FreshTiming
-from upheaval.scenario import OwnCode
+from upheaval.scenario import OwnCode, Scenario
 from upheaval.workload import Load, LoadCounts
 from upheaval.workload.other_clients import OtherClients
 from upheaval_chaos.driver import FaultDriver
+from upheaval_chaos.planted.bug import PlantedBug
 from upheaval_chaos.record import Proof
 from upheaval_node import __version__
 from upheaval_node.cluster.rules import OWN
@@ -146,6 +147,10 @@ class SeedOutcome:
     def is_valid(self) -> bool:
         """Whether no promise was broken."""
         return self.verdict == Verdict.VALID.text
+
+    def finds(self, bug: PlantedBug) -> list[str]:
+        """The broken promises that must find the bug, the worst first."""
+        return [one.promise for one in self.fingerprints if one.is_broken and bug.is_found_by(one.promise)]
 
     @property
     def is_inconclusive(self) -> bool:

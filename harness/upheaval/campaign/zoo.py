@@ -60,8 +60,7 @@ class Search:
 
     def after(self, outcome: SeedOutcome) -> "Search":
         """The search with one more seed."""
-        bug = bug_named(self.bug)
-        broken = [one.promise for one in outcome.fingerprints if one.is_broken and bug.is_found_by(one.promise)]
+        broken = outcome.finds(bug_named(self.bug))
         met = () if broken else (str(one.promise) for one in outcome.fingerprints)
         return replace(
             self,
