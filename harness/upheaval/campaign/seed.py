@@ -370,16 +370,19 @@ class SeedRun:
                 writes_scenario=False,
             )
             restore_into(stage.cluster, origin)
-            play(scenario, stage, lambda _: None)
-            stage.close()
-            report = verify_run(stage.run.path)
+            report = _judged(scenario, stage)
         except HarnessError as error:
             self._note(Variation.RESTORE, Proof(False, " ".join(str(error).split())))
             return False
         for finding in report.findings:
             self._fail(finding.verdict, finding.promise, f"restored from {name}: {finding.detail}", finding.signature)
+            if finding.verdict is Verdict.INVALID:
+                # On the same promise, the folder of the seed has a finding about its own cluster.
+                broken = f"{finding.promise} in the cluster restored from {name}: {' '.join(finding.detail.split())}"
+                add_failure(self.cluster.run, Failure(Promise.INVARIANTS, broken))
         is_valid = report.verdict is Verdict.VALID
-        self._note(Variation.RESTORE, Proof(is_valid, report.finding(Promise.BACKED_UP).detail))
+        shown = report.finding(Promise.BACKED_UP) if is_valid else report.worst_first[0]
+        self._note(Variation.RESTORE, Proof(is_valid, shown.detail))
         return is_valid
 
     def _fail(self, verdict: Verdict, promise: AnyPromise, detail: str, signature: Signature | None = None) -> None:
@@ -392,6 +395,20 @@ class SeedRun:
                 outcome.fingerprints.insert(at, fingerprint)
         if verdict > Verdict.named(outcome.verdict):
             outcome.verdict, outcome.promise, outcome.detail = verdict.text, promise, " ".join(detail.split())
+
+
+def _judged(scenario: Scenario, stage: SimulatedStage) -> Report:
+    """Play the steps and judge the run folder, also of a run that ends with a failure."""
+    try:
+        try:
+            play(scenario, stage, lambda _: None)
+        finally:
+            stage.close()
+    except PromiseBroken as error:
+        add_failure(stage.run, error.failure)
+    except HarnessError as error:
+        add_failure(stage.run, Failure(Promise.RUN_ENDED, " ".join(str(error).split())))
+    return verify_run(stage.run.path)
 
 
 @dataclass(frozen=True, slots=True)
