@@ -4,14 +4,17 @@ A failure with rate r in all seeds is absent from n of them by chance with proba
 """
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
+from upheaval.campaign.searches import UNIFORM
 from upheaval.checkers.verdict import Verdict
 from upheaval.errors import UsageError
-from upheaval.records import Json, jsonfields
+from upheaval.execution.known_bugs import rate_interval
+from upheaval.records import OWN_SYSTEM, Json, jsonfields
+from upheaval.runtime_names import SIMULATED
 
 SEEDS_FILE: Final = "seeds.jsonl"
 """The file with one line per seed of a campaign."""
@@ -29,40 +32,106 @@ def rate_excluded(clean: int) -> float:
     return 1.0 if clean < 1 else -math.expm1(math.log(CHANCE_MAX) / clean)
 
 
+class Subject(NamedTuple):
+    """What a seed is a seed of. The same seed of another subject is another execution."""
+
+    system: str
+    service: str
+    """The one of all seeds; empty if each draws its own."""
+    user: str
+    model: str
+    search: str
+
+    def __str__(self) -> str:
+        own = (f"{name} {value}" for name, value in self._asdict().items() if name != "system" and value)
+        return ", ".join((self.system, *own))
+
+
 @dataclass(frozen=True, slots=True)
 class Seeds:
     """How many seeds of campaigns count, and how many of them showed a failure."""
 
     counted: int
     failed: int
+    remembered: int = field(default=0, compare=False)
+    """How many showed it but do not count, because the campaign did not draw them."""
+    subjects: frozenset[Subject] = field(default=frozenset(), compare=False)
 
     @property
-    def rate(self) -> float:
-        """The share of failed seeds."""
-        return self.failed / self.counted if self.counted else 0.0
+    def rate_min(self) -> float:
+        """The lower end of the 95 % interval of the share of failed seeds."""
+        return rate_interval(self.failed, self.counted)[0] if self.counted else 0.0
+
+
+class _Line(NamedTuple):
+    subject: Subject
+    seed: int
+    has_failed: bool
+    counts: bool
+    is_remembered: bool
+
+
+def drawn_seeds_with(folder: Path, wanted: Mapping[str, str]) -> Seeds:
+    """The seeds that a campaign drew, for the rate of a failure.
+
+    A campaign tries first the seeds that failed in earlier ones, so these would raise the rate. One counts if seeds on
+    both sides of it were run: its turn would have come. Raises `UsageError`.
+    """
+    lines = list(_lines(folder, wanted))
+    drawn = [line.seed for line in lines if not line.is_remembered]
+    first, last = min(drawn, default=0), max(drawn, default=0)
+    counted = [line for line in lines if not line.is_remembered or first < line.seed < last]
+    return _seeds(counted, sum(line.has_failed for line in lines) - sum(line.has_failed for line in counted))
 
 
 def seeds_with(folders: Iterable[Path], wanted: Mapping[str, str]) -> Seeds:
-    """The seeds of campaigns, counting as failed those with a finding whose fingerprint has these fields. Raises
-    `UsageError`.
+    """The seeds of campaigns, counting as failed those with a finding whose fingerprint has these fields.
+
+    A seed counts once, in however many campaigns it was run. Raises `UsageError`.
     """
-    counted = failed = 0
-    for folder in folders:
-        file = folder / SEEDS_FILE if folder.is_dir() else folder
-        if not file.is_file():
-            raise UsageError(f"{folder} is no campaign: it has no {SEEDS_FILE}")
-        for number, line in jsonfields.read_lines(file, torn_end_allowed=True):
-            has_failed = any(_has(fields, wanted) for fields in _fingerprints(line, f"{file}:{number}"))
-            is_valid = line.get("verdict") == Verdict.VALID.text and not line.get("inconclusive")
-            counted += has_failed or is_valid
-            failed += has_failed
-    return Seeds(counted, failed)
+    return _seeds([line for folder in folders for line in _lines(folder, wanted)])
+
+
+def _seeds(lines: Iterable[_Line], remembered: int = 0) -> Seeds:
+    has_failed: dict[tuple[Subject, int], bool] = {}
+    subjects = set()
+    for line in lines:
+        subjects.add(line.subject)
+        if line.counts:
+            key = line.subject, line.seed
+            has_failed[key] = has_failed.get(key, False) or line.has_failed
+    return Seeds(len(has_failed), sum(has_failed.values()), remembered, frozenset(subjects))
+
+
+def _lines(folder: Path, wanted: Mapping[str, str]) -> Iterator[_Line]:
+    file = folder / SEEDS_FILE if folder.is_dir() else folder
+    if not file.is_file():
+        raise UsageError(f"{folder} is no campaign: it has no {SEEDS_FILE}")
+    for number, line in jsonfields.read_lines(file, torn_end_allowed=True):
+        has_failed = any(_has(fields, wanted) for fields in _fingerprints(line, f"{file}:{number}"))
+        is_valid = line.get("verdict") == Verdict.VALID.text and not line.get("inconclusive")
+        seed = jsonfields.integer(line, "seed")
+        yield _Line(_subject(line), seed, has_failed, has_failed or is_valid, line.get("remembered") is True)
+
+
+def _subject(line: Mapping[str, Json]) -> Subject:
+    service = str(line.get("service", ""))
+    return Subject(
+        str(line.get("system", OWN_SYSTEM)),
+        str(line.get("own_service", service if ":" in service else "")),
+        str(line.get("user", "")),
+        str(line.get("model", "")),
+        str(line.get("search", UNIFORM)),
+    )
 
 
 def _fingerprints(line: Mapping[str, Json], where: str) -> list[Mapping[str, Json]]:
     """The fingerprints of an invalid seed. A line without fingerprints has only the promise of its worst finding."""
-    fingerprints = line.get("fingerprints", [{"verdict": line.get("verdict"), "promise": line.get("promise", "")}])
-    if not isinstance(fingerprints, list) or not isinstance(line.get("seed"), int):
+    promise, runtime = line.get("promise"), line.get("runtime", SIMULATED)
+    fingerprints = line.get("fingerprints")
+    if fingerprints is None and isinstance(promise, str):
+        fingerprints = [{"verdict": line.get("verdict"), "promise": promise}]
+    if not isinstance(fingerprints, list) or type(line.get("seed")) is not int or runtime != SIMULATED:
         raise UsageError(f"{where}: no line of a simulated campaign")
     return [fields for fields in fingerprints if isinstance(fields, dict)]
 

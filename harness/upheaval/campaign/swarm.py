@@ -266,7 +266,8 @@ class Swarm:
         del fields["delivery"]
         if self.delivery is not None:
             fields["delivery"] = {"depth": self.delivery.depth, "spread_ms": self.delivery.spread_ns // MS}
-        return {**fields, "user": "" if self.own is None else self.own.user}
+        own = OwnCode("") if self.own is None else self.own
+        return {**fields, "own_service": own.service, "user": own.user, "model": own.model}
 
     @property
     def _calm_ns(self) -> int:

@@ -2,7 +2,7 @@
 
 import json
 
-from upheaval.campaign.findability import CHANCE_MAX, rate_excluded, seeds_needed, seeds_with
+from upheaval.campaign.findability import CHANCE_MAX, drawn_seeds_with, rate_excluded, seeds_needed, seeds_with
 from upheaval.checkers.promises import Promise, promise_named
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.fault_commands import FixedOptions
@@ -19,12 +19,17 @@ def fixed(options: FixedOptions) -> int:
     wanted = {"verdict": Verdict.INVALID.text, "promise": str(promise)}
     if options.rule is not None:
         wanted["rule"] = options.rule
-    before, since = seeds_with([options.before], wanted), seeds_with(options.since, wanted)
+    before, since = drawn_seeds_with(options.before, wanted), seeds_with(options.since, wanted)
     if not before.failed:
-        raise UsageError(f"no seed of {options.before} breaks {' '.join(list(wanted.values())[1:])}")
-    needed = seeds_needed(before.rate)
+        tried_first = ": those that failed earlier and were tried first show no rate" if before.remembered else ""
+        what = " ".join(list(wanted.values())[1:])
+        raise UsageError(f"no seed that {options.before} drew breaks {what}{tried_first}")
+    if others := since.subjects - before.subjects:
+        subjects = " and ".join(sorted(map(str, before.subjects)))
+        raise UsageError(f"seeds of {min(map(str, others))} show nothing of {subjects}, which {options.before} ran")
+    needed = seeds_needed(before.rate_min)
     fields: dict[str, Json] = {
-        "before": {"seeds": before.counted, "failed": before.failed},
+        "before": {"seeds": before.counted, "failed": before.failed, "rate_min": round(before.rate_min, 6)},
         "since": {"seeds": since.counted, "failed": since.failed},
         "needed": needed,
         "excluded_rate": rate_excluded(since.counted) if not since.failed else None,
@@ -37,6 +42,6 @@ def fixed(options: FixedOptions) -> int:
         verdict, text = Verdict.UNKNOWN, f"not shown: {more} more seeds without it are needed for {certainty}"
     else:
         verdict, text = Verdict.VALID, f"fixed with {certainty}: {since.counted} seeds without it, {needed} were needed"
-    text += f" ({before.failed} of {before.counted} seeds showed it before)"
+    text += f" ({before.failed} of {before.counted} seeds showed it before: at least {before.rate_min:.2%} of all)"
     print(json.dumps(fields, indent=2) if options.json else text)
     return verdict.exit_status
