@@ -2,15 +2,15 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Final
 
 from upheaval.campaign.findability import SEEDS_FILE, rate_excluded
 from upheaval.campaign.goals.table import GOALS, unreached
+from upheaval.campaign.kept import SUMMARY_FILE, alone_in, remove_earlier
 from upheaval.campaign.pool import some_at_a_time
 from upheaval.campaign.searches import UNIFORM
 from upheaval.campaign.seed import Fate, FaultCounts, SeedOrigin, SeedOutcome, fields_of, try_origin
@@ -21,7 +21,6 @@ from upheaval.scenario import OwnCode
 from upheaval_node.cluster.election_states import LEGAL_MOVES
 from upheaval_node.cluster.rules import OWN
 
-SUMMARY_FILE: Final = "summary.json"
 Runner = Callable[[Sequence[SeedOrigin], Path | None], AbstractContextManager[Iterator[SeedOutcome]]]
 """Runs seeds: their outcomes in order, while the context is open. The run folders of the first failed seeds go to the
 path.
@@ -127,9 +126,13 @@ class Summary:
         }
 
 
-def line_of(outcome: SeedOutcome) -> dict[str, Json]:
-    """The fields of a seed in `seeds.jsonl`: its outcome, and the tape that makes the same run."""
-    return {**outcome.to_fields(), "tape": tape_of(outcome.swarm).to_fields()}
+def line_of(outcome: SeedOutcome, search: str = UNIFORM, *, is_remembered: bool = False) -> dict[str, Json]:
+    """The fields of a seed in `seeds.jsonl`: its outcome, how it came to be run, and the tape that makes the same run.
+
+    A remembered seed is run because it failed in an earlier campaign, so it says nothing of a rate.
+    """
+    how: dict[str, Json] = {"search": search, "remembered": is_remembered}
+    return {**outcome.to_fields(), **how, "tape": tape_of(outcome.swarm).to_fields()}
 
 
 def run_campaign(
@@ -142,6 +145,7 @@ def run_campaign(
     own: OwnCode | None = None,
     compatibility: str = OWN,
     search: str = UNIFORM,
+    remembered: Collection[int] = (),
     keep: Path | None = None,
     out: Path | None = None,
     until: Callable[[SeedOutcome], bool] = lambda _: False,
@@ -149,30 +153,39 @@ def run_campaign(
 ) -> Summary:
     """Run seeds until `until` holds for an outcome. `show` gets each outcome after the summary has counted it.
 
-    With `out`, one line per outcome is written there. Even with several workers, outcomes come in the order of the
-    seeds. A `runner` takes the place of the worker processes. `keep` gets the run folders of the first failed seeds.
+    With `out`, one line per outcome is written there, in place of an earlier campaign. Raises `UsageError` while
+    another one writes there. Even with several workers, outcomes come in the order of the seeds. A `runner` takes the
+    place of the worker processes. `keep` gets the run folders of the first failed seeds. `remembered` failed in earlier
+    campaigns.
     """
     summary = Summary() if summary is None else summary
-    if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
-        (out / SEEDS_FILE).unlink(missing_ok=True)
     origins = [SeedOrigin(seed, planted, own, compatibility, search) for seed in seeds]
-    try:
-        with (runner or partial(in_processes, workers=workers))(origins, keep) as outcomes:
-            for outcome in outcomes:
-                if out is not None:
-                    with (out / SEEDS_FILE).open("a", encoding="utf-8") as stream:
-                        stream.write(jsonfields.to_json(line_of(outcome), indent=None) + "\n")
-                # After its line is written: if the campaign is interrupted here, every counted seed has a line.
-                summary.add(outcome)
-                show(outcome)
-                if until(outcome):
-                    break
-    finally:
-        # Also when the campaign is interrupted.
-        if out is not None:
-            (out / SUMMARY_FILE).write_text(json.dumps(summary.to_fields(), indent=2) + "\n", encoding="utf-8")
+    with (
+        nullcontext() if out is None else _replacing(out, summary),
+        (runner or partial(in_processes, workers=workers))(origins, keep) as outcomes,
+    ):
+        for outcome in outcomes:
+            if out is not None:
+                line = line_of(outcome, search, is_remembered=outcome.swarm.seed in remembered)
+                with (out / SEEDS_FILE).open("a", encoding="utf-8") as stream:
+                    stream.write(jsonfields.to_json(line, indent=None) + "\n")
+            # After its line is written: if the campaign is interrupted here, every counted seed has a line.
+            summary.add(outcome)
+            show(outcome)
+            if until(outcome):
+                break
     return summary
+
+
+@contextmanager
+def _replacing(out: Path, summary: Summary) -> Iterator[None]:
+    """Replace the campaign in that folder, and write the summary however the block ends."""
+    with alone_in(out):
+        remove_earlier(out)
+        try:
+            yield
+        finally:
+            (out / SUMMARY_FILE).write_text(json.dumps(summary.to_fields(), indent=2) + "\n", encoding="utf-8")
 
 
 @contextmanager

@@ -4,12 +4,12 @@ A subject is a service and a way to draw clusters, since a seed alone does not s
 """
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from upheaval.campaign.searches import UNIFORM
 from upheaval.records import Json, jsonfields, write_atomically
+from upheaval.records.folder_lock import locked
 from upheaval.records.jsonfields import FieldError
 from upheaval.scenario import OwnCode
 
@@ -31,22 +31,21 @@ class FailedSeeds:
         remembered = self._read().get(self._name)
         return [seed for seed in remembered if type(seed) is int] if isinstance(remembered, list) else []
 
-    def first(self, seeds: Sequence[int]) -> list[int]:
-        """The remembered seeds, then the others."""
-        return list(dict.fromkeys([*self.seeds, *seeds]))
-
     def note(self, seed: int, *, has_failed: bool) -> None:
-        """Remember a failed seed, or forget a seed that passed."""
-        before = self.seeds
-        others = [other for other in before if other != seed]
-        after = [seed, *others][:REMEMBERED_MAX] if has_failed else others
-        if after == before:
+        """Remember a failed seed, or forget a seed that passed. Another campaign may do so at the same time."""
+        if not has_failed and seed not in self.seeds:
             return
-        lists: dict[str, Json] = {**self._read(), self._name: list(after)}
-        if not after:
-            del lists[self._name]
         self._file.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(self._file, json.dumps(lists, indent=2) + "\n")
+        with locked(self._file.parent):
+            before = self.seeds
+            others = [other for other in before if other != seed]
+            after = [seed, *others][:REMEMBERED_MAX] if has_failed else others
+            if after == before:
+                return
+            lists: dict[str, Json] = {**self._read(), self._name: list(after)}
+            if not after:
+                del lists[self._name]
+            write_atomically(self._file, json.dumps(lists, indent=2) + "\n")
 
     def _read(self) -> dict[str, Json]:
         try:

@@ -18,6 +18,7 @@ from upheaval.campaign.as_drawn import prove_variations
 from upheaval.campaign.fingerprint import Fingerprint
 from upheaval.campaign.goals.table import reached
 from upheaval.campaign.goals.traced_run import TracedRun
+from upheaval.campaign.kept import keep_run
 from upheaval.campaign.searches import DELIVERY, UNIFORM
 from upheaval.campaign.swarm import Swarm, draw_delivery, draw_swarm
 from upheaval.campaign.swarm_tape import read_swarm, tape_of
@@ -72,8 +73,6 @@ IDLE_TIMEOUTS: Final = 2
 SEED_FILE: Final = "seed.json"
 TAPE_FILE: Final = "tape.json"
 """The file with the choices that made the cluster, its load and its faults: it can be replayed and edited."""
-KEPT_MAX: Final = 5
-"""How many run folders of failed seeds a campaign keeps."""
 
 
 class Fate(StrEnum):
@@ -494,10 +493,9 @@ def try_origin(origin: SeedOrigin, scratch: Path, keep: Path | None, fresh: Fres
         if fresh is not None:
             run.cluster.world.plan(fresh)
         outcome = run.run()
-        if keep is not None and not outcome.is_valid and len(list(keep.glob("seed-*"))) < KEPT_MAX:
+        if keep is not None and not outcome.is_valid:
             _write_origin(origin, run)
-            keep.mkdir(parents=True, exist_ok=True)
-            outcome.folder = str(shutil.move(folder, keep / folder.name))
+            outcome.folder = str(keep_run(folder, keep) or "")
         return outcome
     finally:
         shutil.rmtree(folder, ignore_errors=True)

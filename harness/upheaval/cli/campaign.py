@@ -5,6 +5,7 @@ import shlex
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from upheaval.campaign.campaign import Runner, Summary, run_campaign
 from upheaval.campaign.canary import run_canary
 from upheaval.campaign.findability import CHANCE_MAX, rate_excluded
 from upheaval.campaign.goals.table import GOALS
+from upheaval.campaign.kept import alone_in, mark_kept
 from upheaval.campaign.memory import FailedSeeds
 from upheaval.campaign.searches import UNIFORM
 from upheaval.campaign.seed import SeedOrigin, SeedOutcome, finding_line, keep_seed
@@ -29,7 +31,7 @@ from upheaval.cli.output import note
 from upheaval.cli.progress import BAR_LENGTH, CAMPAIGN_LINES_S, ProgressLine
 from upheaval.cli.screen import screen_of
 from upheaval.cli.settings import read_settings
-from upheaval.cli.shrink import report_search, shrink_into, smallest_of
+from upheaval.cli.shrink import Left, report_search, shrink_into, smallest_of
 from upheaval.cli.verdict_text import evidence_block, failed_seed
 from upheaval.errors import UsageError
 from upheaval.load.own import load_maker, own_code
@@ -102,16 +104,17 @@ def _several(options: CampaignOptions, seeds: range, first: SeedOrigin, folder: 
     # The failures of a test build and of Aeron's rules are wanted.
     is_remembered = planted is None and first.compatibility == OWN
     memory = FailedSeeds(runs_folder(), own, first.search) if is_remembered else None
-    ordered = list(seeds) if memory is None else memory.first(seeds)
+    remembered = [] if memory is None else memory.seeds
+    ordered = list(dict.fromkeys([*remembered, *seeds]))
     line, begin, summary = ProgressLine(lines_every_s=CAMPAIGN_LINES_S), time.monotonic(), Summary()
-    if memory is not None and memory.seeds:
-        note(f"failed last time, tried first: seed {', '.join(map(str, memory.seeds))}")
+    if remembered:
+        note(f"failed last time, tried first: seed {', '.join(map(str, remembered))}")
 
     def show(outcome: SeedOutcome) -> None:
         if not outcome.is_valid:
             line.end()
             print(_failure(replace(first, seed=outcome.swarm.seed), outcome), file=sys.stderr, flush=True)
-        if memory is not None:
+        if memory is not None and not (outcome.is_valid and outcome.is_inconclusive):
             memory.note(outcome.swarm.seed, has_failed=not outcome.is_valid)
         line.show(_progress(summary, len(ordered), time.monotonic() - begin))
 
@@ -125,6 +128,7 @@ def _several(options: CampaignOptions, seeds: range, first: SeedOrigin, folder: 
             own=own,
             compatibility=first.compatibility,
             search=first.search,
+            remembered=remembered,
             keep=folder if planted is None else None,
             out=options.out,
             until=lambda outcome: (planted is not None or options.shrink) and not outcome.is_valid,
@@ -138,12 +142,13 @@ def _several(options: CampaignOptions, seeds: range, first: SeedOrigin, folder: 
     if not summary.counted and not summary.failed:
         print("no seed counts: each did too little to show anything; run more seeds", file=sys.stderr)
     if options.canary:
-        canary = run_canary(ordered, options.workers)
+        canary = run_canary(seeds, options.workers, first.search)
         note(str(canary))
         verdicts += [] if canary.detected_by is not None else [Verdict.UNKNOWN]
     if options.shrink and summary.failed:
         failed = summary.failed[0]
-        _shrink(replace(first, seed=failed.swarm.seed), failed, folder / f"seed-{failed.swarm.seed}", options.workers)
+        origin, run = replace(first, seed=failed.swarm.seed), folder / f"seed-{failed.swarm.seed}"
+        _shrink(origin, failed, run, options.workers, options.out)
     return worst(verdicts).exit_status
 
 
@@ -165,8 +170,19 @@ def _one(options: CampaignOptions, folder: Path, origin: SeedOrigin, seeds: rang
     return Verdict.named(outcome.verdict).exit_status
 
 
-def _shrink(origin: SeedOrigin, failed: SeedOutcome, run: Path, jobs: int) -> None:
-    report_search(f"seed {origin.seed}", lambda: shrink_into(origin, try_of(failed), smallest_of(run), Budget(), jobs))
+def _shrink(origin: SeedOrigin, failed: SeedOutcome, run: Path, jobs: int, out: Path | None = None) -> None:
+    """With `out`, the campaign there keeps what the search leaves."""
+    smallest = smallest_of(run)
+
+    def search() -> Left:
+        with nullcontext() if out is None else alone_in(out):
+            try:
+                return shrink_into(origin, try_of(failed), smallest, Budget(), jobs)
+            finally:
+                if out is not None and smallest.is_dir():
+                    mark_kept(smallest, out)
+
+    report_search(f"seed {origin.seed}", search)
 
 
 def _failure(origin: SeedOrigin, outcome: SeedOutcome) -> str:

@@ -7,10 +7,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
 
-from upheaval.campaign.campaign import SUMMARY_FILE
 from upheaval.campaign.findability import SEEDS_FILE
+from upheaval.campaign.kept import SEED_RUNS, SUMMARY_FILE, alone_in, require_new
 from upheaval.campaign.live import LiveCampaign, LiveOutcome, LiveSummary, run_live
 from upheaval.campaign.shrink_text import RUN_FOLDER
 from upheaval.checkers.verdict import Verdict
@@ -29,9 +28,6 @@ from upheaval.runtimes import cluster_file
 from upheaval.system import CLUSTER_OF_THREE
 from upheaval_chaos.planted.catalogue import bug_named
 
-SEED_RUNS: Final = "seed-*"
-"""The run folders of a campaign."""
-
 
 def live_campaign(options: CampaignOptions, runtime: str, seeds: range) -> int:
     """Run the schedules of the seeds; the exit status is that of the worst verdict."""
@@ -45,23 +41,28 @@ def live_campaign(options: CampaignOptions, runtime: str, seeds: range) -> int:
     if own is not None:
         load_maker(own.user, own.source)
     with run_folder(options.out, "campaign") as folder, labelled_seeds(folder, options.labels):
-        if any(folder.glob(SEED_RUNS)) or (folder / SEEDS_FILE).exists():
-            raise UsageError(f"{folder} holds runs of a campaign already: give another --out")
+        require_new(folder)
         campaign = LiveCampaign(runtime, system, folder.absolute(), planted, own, options.launcher, options.jvm)
         cluster_file.check(campaign.scenario(seeds[0]).cluster.made(""), runtime)
         cluster_file.require_room(options.out or runs_folder())
-        folder.mkdir(parents=True, exist_ok=True)
         summary = LiveSummary()
-        failed: LiveOutcome | None = None
-        try:
-            failed = _run(campaign, seeds, summary, ends_at_failure=options.shrink)
-        finally:
-            # Also of a campaign that is interrupted.
-            write_atomically(folder / SUMMARY_FILE, json.dumps(summary.to_fields(), indent=2) + "\n")
-            print(json.dumps(summary.to_fields(), indent=2) if options.json else as_text(summary), flush=True)
-        if failed is not None:
-            shrink_beside(Path(failed.folder))
+        with alone_in(folder):
+            # One may have ended there since.
+            require_new(folder)
+            _all(campaign, seeds, summary, options)
     return summary.verdict.exit_status
+
+
+def _all(campaign: LiveCampaign, seeds: range, summary: LiveSummary, options: CampaignOptions) -> None:
+    failed: LiveOutcome | None = None
+    try:
+        failed = _run(campaign, seeds, summary, ends_at_failure=options.shrink)
+    finally:
+        # Also of a campaign that is interrupted.
+        write_atomically(campaign.folder / SUMMARY_FILE, json.dumps(summary.to_fields(), indent=2) + "\n")
+        print(json.dumps(summary.to_fields(), indent=2) if options.json else as_text(summary), flush=True)
+    if failed is not None:
+        shrink_beside(Path(failed.folder))
 
 
 @contextmanager
@@ -72,14 +73,17 @@ def labelled_seeds(folder: Path, named: Sequence[tuple[str, str]]) -> Iterator[N
         yield
     finally:
         labels = labels_of(named, os.environ)
-        for run in sorted(_runs_in(folder) - before):
+        for run, _ in sorted(_runs_in(folder) - before):
             write_labels(run, labels)
 
 
-def _runs_in(folder: Path) -> set[Path]:
-    """The runs of seeds, and those that searches for simpler ones left in their folders."""
+def _runs_in(folder: Path) -> set[tuple[Path, int]]:
+    """The runs of seeds, and those that searches for simpler ones left in their folders, with the time of the manifest:
+    one may replace another one of the same seed.
+    """
     folders = (run for pattern in (SEED_RUNS, f"{SEED_RUNS}/{RUN_FOLDER}") for run in folder.glob(pattern))
-    return {run for run in folders if RunFolder(run).manifest_file.is_file()}
+    manifests = [(run, RunFolder(run).manifest_file) for run in folders]
+    return {(run, manifest.stat().st_mtime_ns) for run, manifest in manifests if manifest.is_file()}
 
 
 def _run(campaign: LiveCampaign, seeds: range, summary: LiveSummary, *, ends_at_failure: bool) -> LiveOutcome | None:

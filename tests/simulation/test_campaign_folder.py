@@ -1,0 +1,170 @@
+"""The folder of a campaign: the runs that it keeps, campaigns that replace it, and those at the same time."""
+
+import json
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from upheaval.campaign.campaign import Summary, run_campaign
+from upheaval.campaign.kept import KEPT_MAX, keep_run, mark_kept
+from upheaval.campaign.memory import FailedSeeds
+from upheaval.campaign.seed import SEED_FILE, SeedOrigin, SeedOutcome, try_origin
+from upheaval.campaign.shrink import Budget
+from upheaval.checkers.judge import verify_run
+from upheaval.checkers.promises import Promise
+from upheaval.cli.live_campaign import labelled_seeds
+from upheaval.cli.main import main
+from upheaval.errors import UsageError
+from upheaval.records.labels import read_labels
+
+BUG = "commit-position-goes-back"
+"""Seed 1 breaks an invariant by it in a moment."""
+COUNTS = 3
+INCONCLUSIVE = 9
+"""Valid seeds."""
+
+
+def failing(out: Path, *, keep: bool = True) -> Summary:
+    return run_campaign([1], planted=BUG, keep=out if keep else None, out=out)
+
+
+def entries(out: Path) -> list[str]:
+    return sorted(path.name for path in out.iterdir() if not path.name.startswith("."))
+
+
+def lines(out: Path) -> list[int]:
+    return [json.loads(line)["seed"] for line in (out / "seeds.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.pure
+def test_a_seed_that_is_kept_again_takes_the_place_of_its_run(tmp_path: Path) -> None:
+    """As when Spark runs a task again whose executor was lost."""
+    keep = tmp_path / "keep"
+    for _ in range(3):
+        outcome = try_origin(SeedOrigin(1, BUG), tmp_path / "scratch", keep)
+        assert outcome.folder == str(keep / "seed-1")
+        assert [path.name for path in keep.iterdir()] == ["seed-1"]
+        assert not (keep / "seed-1" / "seed-1").exists()
+    assert Promise.INVARIANTS in {finding.promise for finding in verify_run(keep / "seed-1").findings}
+
+
+def test_a_campaign_keeps_some_run_folders_each_as_a_whole(tmp_path: Path) -> None:
+    for seed in range(KEPT_MAX + 1):
+        run = tmp_path / "scratch" / f"seed-{seed}"
+        run.mkdir(parents=True)
+        place = keep_run(run, tmp_path / "out")
+        assert place == (tmp_path / "out" / run.name if seed < KEPT_MAX else None)
+    again = tmp_path / "scratch" / "seed-0"
+    again.mkdir()
+    assert keep_run(again, tmp_path / "out") == tmp_path / "out" / "seed-0", "it takes the place of its own run"
+
+
+@pytest.mark.pure
+def test_a_campaign_replaces_what_an_earlier_one_left_in_its_folder(tmp_path: Path) -> None:
+    for _ in range(3):
+        failing(tmp_path)
+        assert (lines(tmp_path), entries(tmp_path)) == ([1], ["seed-1", "seeds.jsonl", "summary.json"])
+        assert not (tmp_path / "seed-1" / "seed-1").exists()
+    smallest, torn = tmp_path / "seed-1-smallest", tmp_path / ".seed-1.0.coming"
+    for folder in (smallest, torn):
+        folder.mkdir()
+    mark_kept(smallest, tmp_path)
+    run_campaign([], out=tmp_path)
+    assert entries(tmp_path) == ["summary.json"]
+    assert not torn.exists()
+
+
+@pytest.mark.pure
+def test_runs_that_no_campaign_kept_there_stay_and_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failing(tmp_path)
+    own, linked, moved = (tmp_path / name for name in ("seed-2", "seed-3", "moved"))
+    assert main(["campaign", "--seeds", "1", "--planted", BUG, "--dir", str(own)]) == 1
+    capsys.readouterr()
+    assert (own / SEED_FILE).is_file()
+    (tmp_path / "seed-1").rename(moved)
+    linked.symlink_to(moved)
+    for refused in (own, linked):
+        before = entries(tmp_path)
+        with pytest.raises(UsageError, match=rf"kept {refused}: move it, or give another --out"):
+            failing(tmp_path)
+        assert main(["campaign", "--seeds", str(COUNTS), "--out", str(tmp_path)]) == 2
+        assert len(capsys.readouterr().err.splitlines()) == 1
+        assert (entries(tmp_path), lines(tmp_path)) == (before, [1])
+        refused.rename(tmp_path / f"refused-{refused.name}")
+    other = tmp_path / "other"
+    shutil.copytree(moved, other / "seed-1")
+    with pytest.raises(UsageError, match=f"kept {other / 'seed-1'}"):
+        failing(other)
+    assert entries(other) == ["seed-1"]
+
+
+@pytest.mark.pure
+def test_another_campaign_in_the_same_folder_is_refused_until_the_first_ends(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = []
+
+    def show(outcome: SeedOutcome) -> None:
+        shown.append(outcome.swarm.seed)
+        with pytest.raises(UsageError, match="another campaign writes to"):
+            failing(tmp_path)
+        assert main(["campaign", "--seeds", "5", "--out", str(tmp_path)]) == 2
+        assert f"another campaign writes to {tmp_path}" in capsys.readouterr().err
+
+    run_campaign([1, 2], planted=BUG, out=tmp_path, show=show)
+    assert shown == lines(tmp_path) == [1, 2]
+    assert json.loads((tmp_path / "summary.json").read_text())["seeds"] == 2
+    failing(tmp_path, keep=False)
+    assert lines(tmp_path) == [1]
+
+
+@pytest.mark.pure
+def test_a_run_that_replaces_an_earlier_one_has_labels_of_its_own(tmp_path: Path) -> None:
+    for commit in ("1", "2"):
+        with labelled_seeds(tmp_path, [("commit", commit)]):
+            failing(tmp_path)
+        assert read_labels(tmp_path / "seed-1")["commit"] == commit
+
+
+@pytest.mark.pure
+def test_what_a_campaign_made_simpler_is_replaced_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A search of the user's own is not."""
+    monkeypatch.setattr("upheaval.cli.campaign.Budget", partial(Budget, 2))
+    command = ["campaign", "--seeds", "1", "--planted", BUG, "--shrink", "--out", str(tmp_path)]
+    for _ in range(2):
+        assert main(command) == 1
+        assert entries(tmp_path) == ["seed-1-smallest", "seeds.jsonl", "summary.json"]
+    assert "fails alike" in capsys.readouterr().err
+    (tmp_path / "seed-1-smallest" / "kept.json").unlink()
+    assert main(command) == 2
+
+
+def test_a_failed_seed_is_forgotten_by_a_run_that_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    memory = FailedSeeds(tmp_path / "runs", None)
+    for seed in (COUNTS, INCONCLUSIVE):
+        memory.note(seed, has_failed=True)
+    assert main(["campaign", "--seeds", str(COUNTS), "--out", "out"]) == 0
+    assert memory.seeds == [INCONCLUSIVE]
+    told = [json.loads(line) for line in (tmp_path / "out" / "seeds.jsonl").read_text().splitlines()]
+    assert [(line["seed"], line["remembered"]) for line in told] == [(INCONCLUSIVE, True), (COUNTS, True)]
+
+
+def test_campaigns_at_the_same_time_remember_the_seeds_of_each(tmp_path: Path) -> None:
+    memories = [FailedSeeds(tmp_path, None, search) for search in ("uniform", "delivery", "third", "fourth")]
+
+    def note_all(memory: FailedSeeds) -> None:
+        for seed in range(20):
+            memory.note(seed, has_failed=True)
+
+    with ThreadPoolExecutor(len(memories)) as threads:
+        for done in [threads.submit(note_all, memory) for memory in memories]:
+            done.result()
+    assert [sorted(memory.seeds) for memory in memories] == [list(range(20))] * len(memories)
