@@ -291,7 +291,7 @@ class LinkInjection:
                 break
             ping = self._target.ping(road, PING_TIMEOUT_S, length)
             if ping.answer is usual.answer:
-                usual = min(usual, ping, key=lambda each: each.round_trip_ns)
+                usual = min(usual, ping, key=lambda one: one.round_trip_ns)
         return usual
 
     def _roads(self, link: Link) -> list[Link]:
