@@ -126,7 +126,7 @@ class _Reader:
         }
 
     def script(self, name: str) -> ExactScript:
-        self._text.read_by(self._language)
+        self._text.read_by(self._language, ("title", MARK))
         if not self._title:
             self._text.fail("the script has no title")
         if not self._expected:
@@ -147,6 +147,8 @@ class _Reader:
         self._title = line.take_rest("title")
 
     def _read_mark(self, line: Statement) -> None:
+        if self._steps:
+            line.fail(f"{MARK} comes before the first step")
         self._members = line.take_options(("members",)).number("members", 3)
         if self._members > MEMBERS_MAX:
             line.fail(f"a cluster has 1 to {MEMBERS_MAX} members, not {self._members}")

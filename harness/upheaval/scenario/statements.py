@@ -219,10 +219,17 @@ class Text:
             if statement:
                 yield statement
 
-    def read_by(self, language: Mapping[str, Callable[[Statement], None]]) -> None:
-        """Read each statement with the function that the table has for its first word."""
+    def read_by(self, language: Mapping[str, Callable[[Statement], None]], once: Collection[str]) -> None:
+        """Read each statement with the function that the table has for its first word. Those of `once` are about the
+        whole text, which has at most one of each.
+        """
+        there: set[str] = set()
         for statement in self.statements():
-            statement.take_from("statement", language)(statement)
+            read = statement.take_from("statement", language)
+            if statement.first in once and statement.first in there:
+                statement.fail(f"duplicate {statement.first}: the text has one already")
+            there.add(statement.first)
+            read(statement)
             statement.finish()
 
     def take_block(self, end: str) -> tuple[str, ...] | None:

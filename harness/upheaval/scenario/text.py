@@ -53,6 +53,7 @@ _ASKED: Final = (AdminCommand.SNAPSHOT, AdminCommand.SUSPEND, AdminCommand.RESUM
 """The commands that a leader may get without a wait for the outcome."""
 _SPARING: Final = (Selector.FOLLOWER, Selector.FOLLOWERS, Selector.RUNNING, Selector.ALL, Selector.VICTIM)
 _OMITS_USUALLY: Final = 100
+_ONCE: Final = ("title", "cluster", "workload", "witnesses", "invariants")
 _CLUSTER_OPTIONS: Final = (
     "members",
     "components",
@@ -119,7 +120,7 @@ class _Reader:
         }
 
     def scenario(self, name: str) -> Scenario:
-        self._text.read_by(self._language)
+        self._text.read_by(self._language, _ONCE)
         if not self._title:
             self._text.fail("the scenario has no title")
         if not any(isinstance(step, WaitOperations | WaitMoment) for step in self._steps):
@@ -142,8 +143,7 @@ class _Reader:
         self._title = line.take_rest("title")
 
     def _read_cluster(self, line: Statement) -> None:
-        if self._known:
-            line.fail("the cluster comes before its faults")
+        self._require_first(line)
         options = line.take_options(_CLUSTER_OPTIONS)
         members = options.number("members", 3)
         if members > MEMBERS_MAX:
@@ -167,7 +167,13 @@ class _Reader:
             session_timeout_ms=options.number("session-timeout-ms"),
         )
 
+    def _require_first(self, line: Statement) -> None:
+        """Reject what holds from the beginning of the load after a step, where it reads as if it began there."""
+        if self._steps:
+            line.fail(f"the {line.first} comes before the first step")
+
     def _read_workload(self, line: Statement) -> None:
+        self._require_first(line)
         options, usual = line.take_options(("rate", "slots", "sessions", "keys", "silent")), DEFAULT_WORKLOAD
         self._workload = replace(
             usual,
