@@ -15,6 +15,7 @@ from upheaval_chaos.faults import (
     COMES_BACK_S,
     SETTLES_S,
     Who,
+    exactly,
     proof_of,
     require_some_leader,
     roster_of,
@@ -106,6 +107,19 @@ class DatagramFault:
         """The effect on each link."""
         return DatagramEffect(self.kind, self.percent, self.jitter_ms, self.frames, self.stream_id, self.message)
 
+    @property
+    def statement(self) -> str:
+        """The fault and its target in the language of scenarios."""
+        options = {
+            "percent": self.percent,
+            "jitter-ms": self.jitter_ms,
+            "channel": self.channel,
+            "frames": self.frames,
+            "stream": self.stream_id,
+            "message": self.message,
+        }
+        return statement_between(self, options)
+
     def require_possible(self, members: int) -> None:
         """The links must exist, whichever member leads."""
         require_some_leader(
@@ -119,20 +133,8 @@ class DatagramFault:
         roster = roster_of(target)
         sources, targets = self.sources.select(roster), self.targets.select(roster)
         links = links_between(self, sources, targets)
-        return DatagramInjection(target, self, links, statement_of(self, sources, targets))
-
-
-def statement_of(fault: DatagramFault, sources: Sequence[int], targets: Sequence[int]) -> str:
-    """The fault and its target in the language of scenarios."""
-    options = {
-        "percent": fault.percent,
-        "jitter-ms": fault.jitter_ms,
-        "channel": fault.channel,
-        "frames": fault.frames,
-        "stream": fault.stream_id,
-        "message": fault.message,
-    }
-    return statement_between(fault.kind, sources, targets, options, both_ways=fault.both_ways)
+        named = replace(self, sources=exactly(sources), targets=exactly(targets))
+        return DatagramInjection(target, self, links, named.statement)
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,6 +90,10 @@ class Injection(Protocol):
 class Fault(Protocol):
     """A fault, not yet aimed at a cluster."""
 
+    @property
+    def statement(self) -> str:
+        """The fault and its target in the language of scenarios."""
+
     def require_possible(self, members: int) -> None:
         """Raises `UsageError` when it is impossible in a cluster of this size, whichever member leads."""
 
@@ -274,9 +278,9 @@ def sparing(fault: FaultT, victim: Callable[[str], int]) -> FaultT:
     return spared
 
 
-def who_of(ends: Sequence[int]) -> str:
-    """The ends of links from a text: member ids, or the clients."""
-    return ",".join(Selector.CLIENTS if end == CLIENTS else f"member-{end}" for end in ends)
+def exactly(ends: Sequence[int]) -> Group:
+    """These members, by their ids, or the clients."""
+    return Group(tuple(Members(Selector.CLIENTS) if end == CLIENTS else Members(member_id=end) for end in ends))
 
 
 def has_clients(who: Who) -> bool:
@@ -309,6 +313,11 @@ class MemberFault:
         if has_clients(self.members):
             raise UsageError(f"{self.kind} is done to members: clients are an end of a link")
 
+    @property
+    def statement(self) -> str:
+        """The fault and its target in the language of scenarios."""
+        return f"{self.kind} {self.members}" + (f" component={self.component}" if self.component else "")
+
     def require_possible(self, members: int) -> None:
         """The cluster must have enough members, whichever one leads."""
         require_some_leader(members, self.members.select)
@@ -328,8 +337,7 @@ def fault_of(record: FaultRecord) -> MemberFault:
     """The member fault from its record. Raises `UsageError` for another kind of fault."""
     if record.what not in list(MemberFaultKind):
         raise UsageError(f"expected a fault of members, got {record.what}")
-    members = Group(tuple(Members(member_id=member_id) for member_id in record.members))
-    return MemberFault(MemberFaultKind(record.what), members, record.component)
+    return MemberFault(MemberFaultKind(record.what), exactly(record.members), record.component)
 
 
 class MemberInjection:
@@ -346,8 +354,7 @@ class MemberInjection:
         self.what = fault.kind.value
         suffix = f"/{fault.component}" if fault.component else ""
         self.where = ", ".join(f"member-{member_id}{suffix}" for member_id in member_ids)
-        option = f" component={fault.component}" if fault.component else ""
-        self.statement = f"{fault.kind} {who_of(member_ids)}{option}"
+        self.statement = replace(fault, members=exactly(member_ids)).statement
         self._is_pause = fault.kind is MemberFaultKind.PAUSE
         self.keeps_down = fault.kind in (MemberFaultKind.KILL, MemberFaultKind.STOP)
         self._before = {member_id: self._incarnation(member_id) for member_id in member_ids}

@@ -6,7 +6,7 @@ second look at all files: their names, lengths and digests, and the pages that d
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -16,10 +16,10 @@ from upheaval_chaos.faults import (
     TAKES_EFFECT_S,
     Who,
     awaited,
+    exactly,
     has_clients,
     require_some_leader,
     roster_of,
-    who_of,
 )
 from upheaval_chaos.record import Proof
 from upheaval_chaos.target import Files, Link, Target
@@ -68,6 +68,11 @@ class FileFault:
         if (self.part is None) is (self.kind is FileFaultKind.DAMAGE):
             raise UsageError(f"{self.kind}: expected {'one of ' + ', '.join(Part) if self.part is None else 'no part'}")
 
+    @property
+    def statement(self) -> str:
+        """The fault and its target in the language of scenarios."""
+        return f"{self.kind} {self.members}" + (f" {self.part}" if self.part else "")
+
     def require_possible(self, members: int) -> None:
         """The cluster must have enough members, whichever one leads."""
         require_some_leader(members, self.members.select)
@@ -100,7 +105,7 @@ class FileInjection:
         self.member_ids = member_ids
         self.what = fault.kind.value
         self.where = ", ".join(f"member-{member_id}" for member_id in member_ids)
-        self.statement = f"{fault.kind} {who_of(member_ids)}" + (f" {fault.part}" if fault.part else "")
+        self.statement = replace(fault, members=exactly(member_ids)).statement
         self._names = {member_id: target.node(member_id).incarnation() for member_id in member_ids}
         self._before: dict[int, Mapping[str, _Content]] = {}
         self._started: dict[int, frozenset[str]] = {}

@@ -5,7 +5,7 @@ and refused, and how long its syncs take.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -15,10 +15,10 @@ from upheaval_chaos.faults import (
     TAKES_EFFECT_S,
     Who,
     awaited,
+    exactly,
     has_clients,
     require_some_leader,
     roster_of,
-    who_of,
 )
 from upheaval_chaos.record import Proof
 from upheaval_chaos.target import DiskWork, Link, Target
@@ -101,6 +101,11 @@ class HostFault:
         """The option with the amount; None for a kind without one."""
         return HOST_OPTIONS.get(self.kind)
 
+    @property
+    def statement(self) -> str:
+        """The fault and its target in the language of scenarios."""
+        return f"{self.kind} {self.members}" + (f" {self.option}={self.amount}" if self.amount else "")
+
     def require_possible(self, members: int) -> None:
         """The cluster must have enough members, whichever one leads."""
         require_some_leader(members, self.members.select)
@@ -140,9 +145,7 @@ class HostInjection:
         self.member_ids = member_ids
         self.what = fault.kind.value
         self.where = ", ".join(f"member-{member_id}" for member_id in member_ids)
-        self.statement = f"{fault.kind} {who_of(member_ids)}"
-        if fault.option and fault.amount:
-            self.statement += f" {fault.option}={fault.amount}"
+        self.statement = replace(fault, members=exactly(member_ids)).statement
         self.keeps_down = fault.kind in (HostFaultKind.POWER_CUT, HostFaultKind.WRONG_BYTES, *IN_CHANGE)
         self._before = {member_id: self._look_at(member_id) for member_id in member_ids}
         self._filled = self._healed = self._before

@@ -6,7 +6,7 @@ the time for that is observed in the usual traffic of its links.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from upheaval_chaos.errors import UnknownOutcome, UsageError
@@ -15,10 +15,10 @@ from upheaval_chaos.faults import (
     SETTLES_S,
     TAKES_EFFECT_S,
     Who,
+    exactly,
     proof_of,
     require_some_leader,
     roster_of,
-    who_of,
 )
 from upheaval_chaos.record import Proof
 from upheaval_chaos.target import (
@@ -89,6 +89,19 @@ class LinkFault:
             if value > LONGEST_MS:
                 raise UsageError(f"{name} is at most {LONGEST_MS}, not {value}")
 
+    @property
+    def statement(self) -> str:
+        """The fault and its target in the language of scenarios."""
+        options = {
+            "latency-ms": self.latency_ms,
+            "bytes-per-second": self.bytes_per_second,
+            "timeout-ms": self.timeout_ms,
+            "channel": self.channel,
+            "dialled-by": self.dialler,
+            "by": "" if self.means is Means.PROXY else self.means,
+        }
+        return statement_between(self, options)
+
     def require_possible(self, members: int) -> None:
         """The links must exist, whichever member leads."""
         require_some_leader(
@@ -110,6 +123,10 @@ class LinkFault:
 
 class BetweenEnds(Protocol):
     """A fault of the links from some ends to others, or both ways, on one channel or all."""
+
+    @property
+    def kind(self) -> str:
+        """Its name in scenarios."""
 
     @property
     def sources(self) -> Who:
@@ -170,11 +187,9 @@ def _links(fault: LinkFault, sources: Sequence[int], targets: Sequence[int]) -> 
     return links
 
 
-def statement_between(
-    kind: str, sources: Sequence[int], targets: Sequence[int], options: Mapping[str, object], *, both_ways: bool
-) -> str:
-    """A link fault in the language of scenarios, with the options that were given."""
-    words = [kind, who_of(sources), "<->" if both_ways else "->", who_of(targets)]
+def statement_between(fault: BetweenEnds, options: Mapping[str, object]) -> str:
+    """A fault of links in the language of scenarios, with the options that were given."""
+    words = [fault.kind, str(fault.sources), "<->" if fault.both_ways else "->", str(fault.targets)]
     return " ".join(words + [f"{name}={value}" for name, value in options.items() if value])
 
 
@@ -194,7 +209,7 @@ class LinkInjection:
         self.what = fault.kind.value
         self.component = None
         self.where = "links " + ", ".join(str(link) for link in links)
-        self.statement = _statement(fault, sources, targets)
+        self.statement = replace(fault, sources=exactly(sources), targets=exactly(targets)).statement
         ends = dict.fromkeys(end for link in links for end in (link.source, link.target) if end != CLIENTS)
         firsts = [end for end in (*sources, *targets) if end in ends]
         self.member_ids = list(dict.fromkeys([*firsts, *ends]))
@@ -458,15 +473,3 @@ class LinkInjection:
         """The delivered bytes, stream by stream: the counts of a connection may be lost with it."""
         now = self._target.delivered_by_stream(link)
         return sum(max(count - before.get(stream, 0), 0) for stream, count in now.items())
-
-
-def _statement(fault: LinkFault, sources: Sequence[int], targets: Sequence[int]) -> str:
-    options = {
-        "latency-ms": fault.latency_ms,
-        "bytes-per-second": fault.bytes_per_second,
-        "timeout-ms": fault.timeout_ms,
-        "channel": fault.channel,
-        "dialled-by": fault.dialler,
-        "by": "" if fault.means is Means.PROXY else fault.means.value,
-    }
-    return statement_between(fault.kind, sources, targets, options, both_ways=fault.both_ways)

@@ -12,9 +12,7 @@ from typing import Final
 from upheaval.campaign.swarm import PlannedFault, Swarm
 from upheaval.records import AdminCommand
 from upheaval.scenario import AskFor, WaitSeconds
-from upheaval_chaos.faults import Fault, MemberFault
-from upheaval_chaos.host_faults import HostFault
-from upheaval_chaos.link_faults import LinkFault
+from upheaval_chaos.faults import Fault
 from upheaval_node.cluster.rules import OWN
 from upheaval_node.types import MS, S
 
@@ -66,7 +64,7 @@ def _lines(swarm: Swarm, before: Pause, within: Pause, *, is_watched: bool, is_p
             yield f"{end} {name}"
         else:
             active += 1
-            yield f"{begin} {name} {fault_text(fault)}"
+            yield f"{begin} {name} {fault.statement}"
     yield "wait leader"
     calm_s = sum(step.seconds for step in swarm.scenario().steps if isinstance(step, WaitSeconds))
     yield f"wait seconds {max(ceil(calm_s + swarm.seconds - now_ns / S), 1)}"
@@ -87,17 +85,3 @@ def _events(swarm: Swarm) -> Iterator[tuple[int, str, Fault | str | None]]:
 
 def _end_ns(planned: PlannedFault) -> int:
     return planned.start_ns + planned.duration_ns
-
-
-def fault_text(fault: Fault) -> str:
-    """A fault as a scenario states it."""
-    if isinstance(fault, MemberFault):
-        return f"{fault.kind} {fault.members}"
-    if isinstance(fault, HostFault):
-        amount = [f"{fault.option}={fault.amount}"] if fault.option else []
-        return " ".join([f"{fault.kind} {fault.members}", *amount])
-    assert isinstance(fault, LinkFault)
-    options = [f"latency-ms={fault.latency_ms}"] if fault.latency_ms else []
-    options += [f"channel={fault.channel}"] if fault.channel else []
-    arrow = "<->" if fault.both_ways else "->"
-    return " ".join([fault.kind, str(fault.sources), arrow, str(fault.targets), *options])

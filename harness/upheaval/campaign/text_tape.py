@@ -12,8 +12,8 @@ _NUMBER: Final = re.compile(r"(?<=[ =])\d+(?= |$)")
 _HOLE: Final = "{}"
 _GRAIN_MS: Final = 100
 _MOST: Final = 10**9
-_FIXED: Final = ("title", "cluster")
-"""Lines whose numbers must not be lowered one by one."""
+_FIXED: Final = ("title", "cluster", "promise")
+"""Lines whose numbers must not be lowered one by one, as those of `wait sent`, which name what was sent."""
 _BEGINS: Final = ("inject", "begin")
 _OF_FAULT: Final = (*_BEGINS, "heal", "end")
 
@@ -21,27 +21,34 @@ _OF_FAULT: Final = (*_BEGINS, "heal", "end")
 def tape_of_text(text: str) -> dict[str, Json]:
     """The tape of a text, without comments and empty lines."""
     spans: list[Json] = []
-    for line in text.splitlines():
-        statement = line.partition("#")[0].strip()
-        if statement.startswith(_FIXED):
+    for statement in (line.partition("#")[0].strip() for line in text.split("\n")):
+        if _is_fixed(statement):
             spans.append({"statement": statement})
         elif statement:
+            statement = " ".join(statement.split())
             numbers = [int(number) for number in _NUMBER.findall(statement)]
             labelled = {f"number-{place}": number for place, number in enumerate(numbers)}
             spans.append({"statement": _NUMBER.sub(_HOLE, statement), **labelled})
     return {"line": spans}
 
 
+def _is_fixed(statement: str) -> bool:
+    words = statement.split()[:2]
+    return words == ["wait", "sent"] or (bool(words) and words[0] in _FIXED)
+
+
 def read_text_tape(tape: Fields) -> Span:
-    """Read a tape. Each number is at least 1; a time in milliseconds is a multiple of 100."""
+    """Read a tape. Numbers are lowered to 1 at least, times in milliseconds to multiples of 100; a written 0 stays."""
     reader = TapeReader(tape)
     for line in reader.spans("line"):
         statement = str(line.fields.get("statement", ""))
         line.one_of("statement", (statement,))
-        if statement.startswith(_FIXED):
+        if _is_fixed(statement):
             continue
         for place, before in enumerate(statement.split(_HOLE)[:-1]):
-            line.number(f"number-{place}", 1, _MOST, grain=_GRAIN_MS if before.endswith("-ms=") else 1)
+            label = f"number-{place}"
+            least = 0 if line.fields.get(label) == 0 else 1
+            line.number(label, least, _MOST, grain=_GRAIN_MS if before.endswith("-ms=") else 1)
     return reader.read
 
 

@@ -29,7 +29,7 @@ from upheaval.scenario import (
     scenario_names,
 )
 from upheaval.system import ClusterSpec
-from upheaval_chaos.datagram_faults import DatagramFault, DatagramFaultKind, statement_of
+from upheaval_chaos.datagram_faults import DatagramFault, DatagramFaultKind
 from upheaval_chaos.faults import Group, MemberFault, MemberFaultKind, Members, Selector
 from upheaval_chaos.link_faults import LinkFault
 from upheaval_chaos.target import LinkFaultKind
@@ -181,6 +181,8 @@ def test_every_statement_is_read() -> None:
         ("cluster members", "1:9: option members needs a value"),
         ("cluster members=3 members=5", "1:19: duplicate option members"),
         ("cluster components=apart", "1:9: unknown components 'apart'"),
+        ("cluster beside=ledger", "1:9: unknown service beside another 'ledger': use one of tally"),
+        ("cluster service=bank", "1:9: unknown service 'bank': use one of workbench, ledger, timers"),
         ("workload rate=fast", "1:10: rate must be a number"),
         ("title", "1:6: title is missing"),
         ("", "1:1: the scenario has no title"),
@@ -231,9 +233,23 @@ def test_a_link_that_depends_on_who_leads_is_read() -> None:
     assert len(parse_scenario(text, name="x", where="x").steps) == 2
 
 
-def test_the_cluster_stands_above_its_faults() -> None:
-    with pytest.raises(UsageError, match="bad:3:1: the cluster comes before its faults"):
-        parse_scenario("title x\ninject a kill member-2\ncluster members=1", name="bad", where="bad")
+@pytest.mark.parametrize("statement", ["cluster members=1", "workload rate=900"])
+@pytest.mark.parametrize("step", ["inject a kill member-2", "wait operations 5", "ask snapshot"])
+def test_what_holds_from_the_beginning_comes_before_the_steps(statement: str, step: str) -> None:
+    what = statement.split()[0]
+    with pytest.raises(UsageError, match=f"bad:3:1: the {what} comes before the first step"):
+        parse_scenario(f"title x\n{step}\n{statement}\nwait operations 5\n", name="bad", where="bad")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["title y", "cluster service=ledger", "workload rate=900", "witnesses off", "invariants on"],
+)
+def test_no_statement_about_the_whole_text_replaces_another(statement: str) -> None:
+    what = statement.split()[0]
+    text = f"title x\ncluster members=5\nworkload keys=2\nwitnesses on\ninvariants on\n{statement}\nwait operations 5\n"
+    with pytest.raises(UsageError, match=f"bad:6:1: duplicate {what}: the text has one already"):
+        parse_scenario(text, name="bad", where="bad")
 
 
 def test_a_fault_that_is_there_cannot_be_put_in_again() -> None:
@@ -317,13 +333,11 @@ def test_a_service_that_answers_nobody_stands_beside_another() -> None:
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ("cluster beside=ledger", "s:3:9: unknown service beside another 'ledger': use one of tally"),
         ("shutdown", "s:3:1: the cluster ends by shutdown: write `start` after it"),
         ("abort\nsnapshot", "s:4:1: no member takes snapshot after abort: write `start` before it"),
         ("ask shutdown", "s:3:1: the cluster ends by shutdown: write `start` after it"),
         ("ask abort\nask snapshot", "s:4:5: no member takes snapshot after abort: write `start` before it"),
         ("snapshot now", "s:3:10: unexpected 'now'"),
-        ("cluster service=bank", "s:3:9: unknown service 'bank': use one of workbench, ledger, timers"),
     ],
 )
 def test_orders_that_nobody_could_take_are_refused(lines: str, message: str) -> None:
@@ -369,4 +383,4 @@ def test_what_was_done_to_datagrams_is_written_as_the_statement_that_does_it(kin
     }
     ends = Members(member_id=0), Members(member_id=2)
     fault = DatagramFault(kind, *ends, both_ways=True, **options.get(kind, {"percent": 20, **of_frames}))
-    assert fault_of(statement_of(fault, [0], [2])) == fault
+    assert fault_of(fault.statement) == fault

@@ -2,7 +2,7 @@
 
 import pytest
 
-from upheaval.campaign.scenario_text import fault_text, scenario_texts
+from upheaval.campaign.scenario_text import scenario_texts
 from upheaval.campaign.swarm import draw_swarm
 from upheaval.campaign.text_tape import read_text_tape, tape_of_text, text_of_tape, without_faults
 from upheaval.errors import UsageError
@@ -53,8 +53,8 @@ def test_a_plan_is_a_text_with_the_same_faults(seed: int) -> None:
     for text in scenario_texts(swarm, is_watched=True):
         scenario = parse_scenario(text, name="plan", where="plan")
         faults = [step.fault for step in scenario.steps if isinstance(step, Inject | Begin)]
-        assert sorted(map(fault_text, faults)) == sorted(
-            fault_text(planned.fault) for _, planned in swarm.named_faults()
+        assert sorted(fault.statement for fault in faults) == sorted(
+            planned.fault.statement for _, planned in swarm.named_faults()
         )
         assert (scenario.cluster.members, scenario.cluster.service) == (swarm.members, swarm.service)
         assert (scenario.has_invariants, scenario.runtimes) == (True, (SIMULATED,))
@@ -63,7 +63,7 @@ def test_a_plan_is_a_text_with_the_same_faults(seed: int) -> None:
 def test_invariants_are_on_or_off() -> None:
     with pytest.raises(UsageError, match="here:2:12: unknown choice 'maybe': use one of on, off"):
         parse_scenario("title t\ninvariants maybe\nwait operations 1\n", name="here", where="here")
-    off = parse_scenario("title t\ninvariants on\ninvariants off\nwait operations 1\n", name="here", where="here")
+    off = parse_scenario("title t\ninvariants off\nwait operations 1\n", name="here", where="here")
     assert not off.has_invariants
     host = parse_scenario("title t\nbegin x power-cut member-0\nwait operations 1\nend x\n", name="h", where="h")
     assert host.runtimes == (SIMULATED,), "a fault of hosts that is begun needs the simulated runtime as one injected"
