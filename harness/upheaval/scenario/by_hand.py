@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from upheaval.errors import UsageError
-from upheaval.records import FORCED_END, Manifest, RunFolder, TraceEvent
+from upheaval.records import Manifest, RunFolder, TraceEvent
 from upheaval.report import LEADER, member_spans
+from upheaval.scenario.recorded import repeatable
 from upheaval.scenario.statements import ScenarioError
 from upheaval.scenario.text import parse_scenario
 from upheaval.scenario.values import Inject, Scenario
@@ -105,7 +106,7 @@ def _events(run: RunFolder, manifest: Manifest) -> list[_Event]:
         # A fault that is still active is healed last.
         events.append(_Event(_NEVER_NS if fault.heal_begin_ns is None else fault.heal_begin_ns, number, healing, -1))
     # A command without proof would not take effect in another run either.
-    controls = [control for control in run.read_controls() if control.what != FORCED_END and control.proof.holds]
+    controls = [control for control in repeatable(run) if control.proof.holds]
     return [*events, *(_Event(control.begin_ns, 0, (control.what,)) for control in controls)]
 
 

@@ -8,7 +8,16 @@ runs nothing.
 from typing import Final, NamedTuple
 
 from upheaval.errors import UsageError
-from upheaval.records import Outcome, RunFolder
+from upheaval.records import (
+    ADMIN_COMMANDS,
+    BACKUP,
+    ENDINGS,
+    FORCED_END,
+    AdminCommand,
+    ControlRecord,
+    Outcome,
+    RunFolder,
+)
 from upheaval.scenario.statements import Text
 from upheaval.scenario.text import parse_scenario
 from upheaval.scenario.values import Scenario
@@ -40,12 +49,14 @@ def recorded_scenario(origin: Scenario, run: RunFolder) -> Scenario:
 def _steps(run: RunFolder) -> list[str]:
     """Every event at its moment, and a wait at the end until as many operations are acknowledged as in the run."""
     last_ns, acknowledged = _load(run)
-    steps = []
+    steps, ended = [], False
     for event in sorted(_events(run)):
+        ended = event.statement in ENDINGS or (ended and event.statement != AdminCommand.START)
         steps.append(f"wait moment operations={event.operations} after-ms={max(event.ns - last_ns, 0) // MS}")
         steps.append(event.statement)
         last_ns = event.ns
-    return [*steps, "wait leader", f"wait moment operations={acknowledged}"]
+    # A run that broke a promise at its end may have no start after it.
+    return [*steps, *([AdminCommand.START] if ended else []), "wait leader", f"wait moment operations={acknowledged}"]
 
 
 def _events(run: RunFolder) -> list[_Event]:
@@ -58,8 +69,21 @@ def _events(run: RunFolder) -> list[_Event]:
         events.append(_Event(asked_ns, fault.inject_operations, f"inject {name} {fault.statement}"))
         if fault.heal_begin_ns is not None and fault.heal_operations is not None:
             events.append(_Event(fault.heal_begin_ns, fault.heal_operations, f"heal {name}"))
-    events += [_Event(control.begin_ns, control.operations, control.what) for control in run.read_controls()]
+    events += [_Event(control.begin_ns, control.operations, control.what) for control in repeatable(run)]
     return events
+
+
+def repeatable(run: RunFolder) -> list[ControlRecord]:
+    """The commands that were given to the members and the backup of a run, without ends by the harness itself.
+
+    Raises `UsageError` for a command that scenarios have no statement for, such as those of a standby.
+    """
+    given = [control for control in run.read_controls() if control.what != FORCED_END]
+    for control in given:
+        words = control.what.split()
+        if words[0] not in (*ADMIN_COMMANDS, BACKUP) or any(word.startswith("name=") for word in words):
+            raise UsageError(f"{run.controls_file}: scenarios have no statement for `{control.what}`")
+    return given
 
 
 def _load(run: RunFolder) -> tuple[int, int]:
