@@ -1,13 +1,17 @@
 """The text of a simulated scenario for live members: roles for ids, conditions for times, faults that they can have.
 
-Which member led when comes from a simulated run of the text. What live members cannot have is an error.
+Which member led when comes from a simulated run of the text. What live members cannot have is an error, and so are
+members that no role tells from the others: the schedule would be another one. Members with one history, of faults and
+leadership, are interchangeable.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from upheaval.errors import UsageError
+from upheaval.errors import UnknownOutcome, UsageError
+from upheaval.system import ClusterSpec
+from upheaval_chaos.faults import OTHER_THAN, Members, Roster, Selector
 
 LeaderAt = Callable[[str, bool], int | None]
 """The member that led the simulated run when the fault of that name began (False) or ended (True)."""
@@ -49,8 +53,17 @@ def portable(text: str, leader_at: LeaderAt) -> Portable:
 class _Writer:
     leader_at: LeaderAt
     changes: list[str] = field(default_factory=list)
+    _members: int = ClusterSpec().members
+    _led: int | None = None
+    """The last known leader."""
     _victims: dict[int, str] = field(default_factory=dict)
-    """The fault whose victim a member is."""
+    """The fault whose only victim a member is."""
+    _first: dict[str, int] = field(default_factory=dict)
+    """The first member that each fault hits, which `victim!NAME` means."""
+    _histories: dict[int, frozenset[str]] = field(default_factory=dict)
+    """The faults that have hit a member, by their names and ends, and whether it led."""
+    _picked: dict[tuple[str, int | None], int] = field(default_factory=dict)
+    """The member that a role of one of several stands for while that member leads."""
     _last: tuple[str, bool] | None = None
     """The fault that began or ended last, and whether it ended."""
     _faults: dict[str, int] = field(default_factory=dict)
@@ -65,6 +78,7 @@ class _Writer:
             case ["invariants", *_]:
                 self.changes.append("no invariants: they are judged inside the simulation")
             case ["cluster", *options]:
+                self._members = next((int(o[8:]) for o in options if o.startswith("members=")), self._members)
                 dropped = [option for option in options if option.startswith(_DROPPED)]
                 self.changes += [f"no {option}" for option in dropped]
                 options = [option for option in options if option not in dropped]
@@ -74,6 +88,7 @@ class _Writer:
                 self._waits.append(list(words))
             case [verb, name, kind, *rest] if verb in _BEGINS:
                 yield from self._awaited((name, False))
+                self._note_leader(self.leader_at(name, False))
                 yield self._begun(verb, name, kind, rest)
             case [verb, name] if verb in _ENDS:
                 yield from self._awaited((name, True))
@@ -105,34 +120,80 @@ class _Writer:
         if simpler != kind:
             self.changes.append(f"{simpler} for {kind}")
             rest = [word for word in rest if not word.startswith(("changes=", "at-percent="))]
-        led = self.leader_at(name, False)
-        ends = [self._ends(word, led) for word in rest]
-        single = rest[0] if rest else ""
-        hit = led if single == "leader" else _member(single)
-        if hit is not None:
-            self._faults[name] = hit
-            self._victims.setdefault(hit, name)
-        return " ".join([verb, name, simpler, *ends])
+        words, places = list(rest), (0, 2) if len(rest) > 1 and rest[1] in _ARROWS else (0,)
+        hit = {place: self._select(rest[place]) for place in places}
+        picked: dict[int, str] = {}
+        for place in places:
+            if _MEMBER in rest[place]:
+                # No link leads from a member to itself.
+                idle = set(hit[0]) if place and len(hit[0]) == 1 else set()
+                words[place] = self._roles(name, rest[place], set(hit[place]), idle, picked)
+                self.changes.append("roles of members in place of ids")
+        self._note_hits(name, hit)
+        return " ".join([verb, name, simpler, *words])
 
-    def _ends(self, word: str, led: int | None) -> str:
-        """One word of a fault, with roles in place of ids."""
-        if word in _ARROWS or _MEMBER not in word:
-            return word
-        parts = [self._role(part, led) for part in word.split(",")]
-        self.changes.append("roles of members in place of ids")
-        plural = {part: part.replace("follower", "followers", 1) for part in parts if parts.count(part) > 1}
-        return ",".join(dict.fromkeys(plural.get(part, part) for part in parts))
+    def _note_leader(self, member: int | None) -> None:
+        if member is not None:
+            self._led = member
+            self._histories[member] = self._histories.get(member, frozenset()) | {"led"}
 
-    def _role(self, part: str, led: int | None) -> str:
-        member = _member(part)
-        if member is None:
-            return part
-        if member in self._victims:
-            return f"victim!{self._victims[member]}"
-        if member == led:
-            return "leader"
-        others = [fault for hit, fault in self._victims.items() if hit != led]
-        return f"follower!{others[0]}" if others else "follower"
+    def _note_hits(self, name: str, hit: dict[int, list[int]]) -> None:
+        for place, members in hit.items():
+            for member in members:
+                self._histories[member] = self._histories.get(member, frozenset()) | {f"{name} {place}"}
+        self._victims = {member: fault for member, fault in self._victims.items() if fault != name}
+        for member in hit[0][:1]:
+            self._first[name] = member
+            if len(hit[0]) == 1:
+                self._faults[name] = member
+                self._victims.setdefault(member, name)
+
+    def _select(self, word: str) -> list[int]:
+        """The members that a target means in the simulated run."""
+        roster = Roster(range(self._members), lambda: self._led, lambda _: True)
+        selected: dict[int, None] = {}
+        for part in word.split(","):
+            who, _, fault = part.partition(OTHER_THAN)
+            member = _member(who)
+            members = Members(Selector(who), other_than=fault) if member is None else Members(member_id=member)
+            try:
+                found = members.sparing(lambda fault: self._first.get(fault, -1)).select(roster)
+            except UnknownOutcome:
+                continue
+            selected |= dict.fromkeys(each for each in found if each >= 0)
+        return list(selected)
+
+    def _roles(self, name: str, word: str, hit: set[int], idle: set[int], picked: dict[int, str]) -> str:
+        """A target with roles in place of ids. `idle` may be hit as well. `picked` has a follower that stands for
+        others like it in this fault.
+        """
+        victims = {member: f"victim{OTHER_THAN}{fault}" for member, fault in self._victims.items()}
+        roles: dict[int | None, str] = {self._led: "leader", **victims, **picked}
+        ids = [member for part in word.split(",") if (member := _member(part)) is not None]
+        rest = {member for member in ids if member not in roles}
+        if rest:
+            role, is_picked = self._follower(rest, hit | idle, set(picked))
+            if not role:
+                raise UsageError(f"fault {name!r}: no role tells {word} from the other followers")
+            roles |= dict.fromkeys(rest, role)
+            picked |= dict.fromkeys(rest, role) if is_picked else {}
+        parts = [part if (member := _member(part)) is None else roles[member] for part in word.split(",")]
+        return ",".join(dict.fromkeys(parts))
+
+    def _follower(self, rest: set[int], allowed: set[int], picked: set[int]) -> tuple[str, bool]:
+        """The role of these followers, whether it stands for one of several that are alike; empty without one."""
+        signs = [(member, f"{OTHER_THAN}{fault}") for member, fault in self._victims.items() if member != self._led]
+        for spared, sign in [*signs, (None, "")]:
+            pool, one = {*range(self._members)} - {spared, self._led}, f"{Selector.FOLLOWER}{sign}"
+            if rest <= pool <= allowed:
+                return (one if len(pool) == 1 else f"{Selector.FOLLOWERS}{sign}"), False
+            histories = {self._histories.get(member, frozenset()) for member in pool}
+            known = self._picked.get((one, self._led))
+            is_any = known is None and rest <= pool and not pool & picked and len(histories) == 1
+            if len(rest) == 1 and (is_any or known in rest):
+                (self._picked[one, self._led],) = rest
+                return one, True
+        return "", False
 
 
 def _member(word: str) -> int | None:

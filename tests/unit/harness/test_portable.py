@@ -1,9 +1,13 @@
 """Simulated schedules as texts for live members, and the count of what the tries of one showed."""
 
 import json
+from collections.abc import Sequence
+from functools import partial
+from itertools import permutations
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings, strategies as st
 
 from upheaval.campaign.carry import carried, schedule_of
 from upheaval.campaign.fingerprint import Fingerprint
@@ -16,9 +20,11 @@ from upheaval.cli.main import main
 from upheaval.cli.shrink import smallest_of
 from upheaval.errors import UsageError
 from upheaval.execution.known_bugs import rate_interval
-from upheaval.scenario import parse_scenario
+from upheaval.scenario import Begin, parse_scenario
 from upheaval.scenario.portable import portable
 from upheaval_chaos.exit_status import CommandStatus
+from upheaval_chaos.faults import MemberFault, Roster, sparing
+from upheaval_chaos.link_faults import LinkFault
 
 SCHEDULE = """\
 # of seed 7
@@ -76,8 +82,8 @@ def test_the_member_that_an_earlier_fault_hit_is_its_victim() -> None:
 @pytest.mark.parametrize(
     ("ends", "expected"),
     [
-        ("member-0 <-> member-1,member-2,member-3", "leader <-> victim!first,followers!first"),
-        ("member-0,member-2,member-3 <-> member-1", "leader,followers!first <-> victim!first"),
+        ("member-0 <-> member-1,member-2,member-3,member-4", "leader <-> victim!first,followers!first"),
+        ("member-0,member-2,member-3,member-4 <-> member-1", "leader,followers!first <-> victim!first"),
     ],
 )
 def test_several_followers_are_named_once_and_beside_others(ends: str, expected: str) -> None:
@@ -85,6 +91,92 @@ def test_several_followers_are_named_once_and_beside_others(ends: str, expected:
     made = portable(text, led).text
     assert f"begin second blackhole {expected} channel=log" in made
     assert parse_scenario(made, name="made", where="made").runtimes
+
+
+@pytest.mark.parametrize(
+    ("members", "faults", "made"),
+    [
+        (3, ["blackhole member-1 -> member-2"], ["blackhole follower -> followers"]),
+        (3, ["blackhole member-2 -> member-0", "kill member-1"], ["blackhole follower -> leader", "kill follower!a"]),
+        (3, ["blackhole member-0 -> member-2", "kill member-2"], ["blackhole leader -> follower", "kill follower"]),
+        (5, ["kill member-3", "kill member-1"], ["kill follower", "kill follower!a"]),
+        (5, ["blackhole member-0 <-> member-1,member-2"], "fault 'a': no role tells member-1,member-2 from the other"),
+        (5, ["blackhole member-1 -> member-2"], "fault 'a': no role tells member-2 from the other"),
+        (5, ["kill member-1", "kill member-2", "kill member-3"], "fault 'c': no role tells member-3 from the other"),
+        (3, ["blackhole member-0 -> member-2", "kill member-1"], "fault 'b': no role tells member-1 from the other"),
+    ],
+)
+def test_members_that_no_role_tells_apart_are_refused(members: int, faults: list[str], made: list[str] | str) -> None:
+    """The leader is member 0."""
+
+    def begun(faults: list[str]) -> list[str]:
+        return [f"begin {name} {fault}" for name, fault in zip("abc", faults, strict=False)]
+
+    text = "\n".join([f"cluster members={members}", *begun(faults)])
+    if isinstance(made, str):
+        with pytest.raises(UsageError, match=made):
+            portable(text, lambda _name, _has_ended: 0)
+    else:
+        assert portable(text, lambda _name, _has_ended: 0).text.splitlines()[1:] == begun(made)
+
+
+def hits(text: str, members: int, leaders: Sequence[int]) -> list[set[tuple[int, int]]]:
+    """The members or links that each fault hits under these leaders."""
+    faults, victims = [], dict[str, int]()
+    steps = [step for step in parse_scenario(text, name="t", where="t").steps if isinstance(step, Begin)]
+    for step, leader in zip(steps, leaders, strict=True):
+        roster = Roster(range(members), partial(int, leader), lambda _: True)
+        fault = sparing(step.fault, victims.__getitem__)
+        if isinstance(fault, LinkFault):
+            sources, targets = fault.sources.select(roster), fault.targets.select(roster)
+            links = {(a, b) for a in sources for b in targets if a != b}
+            faults.append(links | ({(b, a) for a, b in links} if fault.both_ways else set()))
+        else:
+            assert isinstance(fault, MemberFault)
+            sources = fault.members.select(roster)
+            faults.append({(member, member) for member in sources})
+        victims[step.name] = sources[0]
+    return faults
+
+
+@st.composite
+def schedules(draw: st.DrawFn) -> tuple[int, list[str], list[int]]:
+    """Faults of members by their ids, and who leads at each."""
+    members = draw(st.sampled_from([3, 5]))
+    some = st.lists(st.integers(0, members - 1), min_size=1, max_size=members, unique=True)
+    faults = []
+    for name in "abc"[: draw(st.integers(1, 3))]:
+        source, target = draw(some), draw(some)
+        one, other = (",".join(f"member-{each}" for each in ends) for ends in (source, target))
+        has_links = any(a != b for a in source for b in target)
+        arrow = draw(st.sampled_from(["->", "<->"]))
+        is_cut = has_links and draw(st.booleans())
+        faults.append(f"begin {name} blackhole {one} {arrow} {other}" if is_cut else f"begin {name} kill {one}")
+    return members, faults, [draw(st.integers(0, members - 1)) for _ in faults]
+
+
+@given(schedules())
+@settings(max_examples=100, deadline=None)
+def test_a_carried_schedule_is_the_simulated_one_by_other_ids(schedule: tuple[int, list[str], list[int]]) -> None:
+    """Whichever members lead, as long as the same faults have hit them as in the simulation."""
+    members, faults, leaders = schedule
+    text = "\n".join(["title t", f"cluster members={members}", "wait operations 1", *faults])
+    led = dict(zip("abc", leaders, strict=False))
+    try:
+        made = portable(text, lambda name, _has_ended: led[name]).text
+    except UsageError:
+        return
+    simulated = hits(text, members, leaders)
+    for order in permutations(range(members), len(set(leaders))):
+        live = dict(zip(dict.fromkeys(leaders), order, strict=True))
+        found = hits(made, members, [live[leader] for leader in leaders])
+        renamings = list(permutations(range(members)))
+        for leader, meant, hit in zip(leaders, simulated, found, strict=True):
+            renamings = [new for new in renamings if new[leader] == live[leader]]
+            if not renamings:
+                break
+            renamings = [new for new in renamings if {(new[a], new[b]) for a, b in meant} == hit]
+            assert renamings, made
 
 
 def test_times_stay_where_the_same_member_leads() -> None:
