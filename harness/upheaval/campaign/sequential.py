@@ -11,9 +11,9 @@ OFTEN: Final = 0.5
 RARELY: Final = 0.1
 """The two rates."""
 ERROR: Final = 0.1
-"""The probability of each wrong decision."""
+"""The highest probability of each wrong decision."""
 RUNS_MAX: Final = 10
-"""After this many runs, a test that is still open decides for the lower rate."""
+"""After this many runs, a test that is still open decides for the likelier rate, which keeps both errors below that."""
 _ALIKE: Final = log(OFTEN / RARELY)
 _OTHERWISE: Final = log((1 - OFTEN) / (1 - RARELY))
 _BOUND: Final = log((1 - ERROR) / ERROR)
@@ -22,6 +22,4 @@ _BOUND: Final = log((1 - ERROR) / ERROR)
 def fails_often(alike: int, runs: int) -> bool | None:
     """The decision after that many runs, of which some failed alike; None if it needs another run."""
     ratio = alike * _ALIKE + (runs - alike) * _OTHERWISE
-    if ratio >= _BOUND:
-        return True
-    return False if ratio <= -_BOUND or runs >= RUNS_MAX else None
+    return ratio > 0 if abs(ratio) >= _BOUND or runs >= RUNS_MAX else None
