@@ -62,6 +62,8 @@ def as_text(run: RunFolder, explanation: Explanation) -> str:
         start_ns = explanation.start_ns
         drawing = steps_text(explanation.steps, len(explanation.members), lambda step: in_run(step, start_ns))
         lines += ["", "what led there, since the last answer before it, in seconds of the run:", drawing]
+    elif explanation.is_traced:
+        lines += ["", "since the last answer no change of state and no message between members led there"]
     elif explanation.moment_ns is not None:
         lines += ["", "the run has no trace of messages: `upheaval up --trace`, or a run on the simulated runtime"]
     return "\n".join(lines)

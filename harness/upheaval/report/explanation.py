@@ -71,6 +71,8 @@ class Explanation:
     members: Sequence[Knowledge] = ()
     steps: Sequence[Step] = ()
     """States and messages that happen before the moment, since the last answer."""
+    is_traced: bool = False
+    """Whether the run has a trace of messages."""
 
     def to_fields(self) -> dict[str, Json]:
         """As `--json` prints it, with times since the start of the run."""
@@ -124,6 +126,7 @@ def explain(run: RunFolder, finding: Finding) -> Explanation:
         explanation,
         members=knowledge_of(until, count),
         steps=last_of(steps_of(pair for pair in before(until, ends) if pair[0].ns >= good_ns)),
+        is_traced=bool(entries),
     )
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Verdict
-from upheaval.records import Entry, Failure, Json, Manifest, RuleBroken, RunFolder
+from upheaval.cli.explain import as_text
+from upheaval.records import Entry, Failure, Function, Json, Manifest, Operation, Outcome, RuleBroken, RunFolder
 from upheaval.report.election_drawing import in_run, label, steps_text
 from upheaval.report.elections import Step
 from upheaval.report.explanation import (
@@ -200,3 +201,17 @@ def test_a_killed_member_does_not_run_and_its_next_process_knows_nothing(
     explanation = explain(run, Finding(Promise.INVARIANTS, Verdict.INVALID, "broken"))
     other = Knowledge(1, runs=True, role="FOLLOWER", state="CLOSED", term_id=0, leader_id=0)
     assert explanation.members == [expected, other]
+
+
+@pytest.mark.parametrize("is_traced", [True, False])
+def test_a_moment_right_after_an_answer_has_no_steps_and_a_trace(run: RunFolder, *, is_traced: bool) -> None:
+    broken = Failure("invariants", "broken", RuleBroken("commit-went-back", member=1, ns=90))
+    run.write_manifest(replace(run.read_manifest(), failures=(broken,)))
+    answered = Operation(1, 0, Function.READ, "x", None, 80, 89, Outcome.OK)
+    run.history_file.write_text(answered.to_json() + "\n", encoding="utf-8")
+    if not is_traced:
+        for member_id in range(2):
+            (run.member(member_id).path / "protocol.jsonl").unlink()
+    text = as_text(run, explain(run, Finding(Promise.INVARIANTS, Verdict.INVALID, "broken")))
+    assert ("the run has no trace of messages" in text) is not is_traced
+    assert ("no change of state and no message between members led there" in text) is is_traced
