@@ -6,11 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from upheaval.campaign.again import as_recorded
+from upheaval.campaign.fingerprint import Fingerprint
+from upheaval.campaign.seed import SeedOrigin, keep_seed
+from upheaval.campaign.tries import Try
 from upheaval.checkers.signature import Rule
 from upheaval.cli.main import main
 from upheaval.records import MadeByTest, write_made_by_test
 
 BUG = "commit-position-goes-back"
+OTHER_BUG = "commit-without-a-quorum"
+WENT_BACK = (Rule.COMMIT_WENT_BACK, "FOLLOWER", "CANVASS")
 TEXT = """title A leader dies, and more happens
 cluster members=3 sync-level=2
 workload rate=40
@@ -117,6 +123,42 @@ def test_a_run_that_breaks_a_promise_is_made_simpler_at_once(
         (line,) = capsys.readouterr().err.splitlines()
         assert why in line
     assert not Path("again").exists()
+
+
+def rewrite(file: Path, **changed: object) -> None:
+    file.write_text(json.dumps({**json.loads(file.read_text(encoding="utf-8")), **changed}), encoding="utf-8")
+
+
+@pytest.mark.pure
+def test_another_failure_than_that_of_the_run_is_not_shrunk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As after a fix: run again without its bug, the scenario only has too little load to judge."""
+    monkeypatch.chdir(tmp_path)
+    Path("short.scenario").write_text(SHORT, encoding="utf-8")
+    assert main(["run", "short.scenario", "--planted", BUG, "--dir", "run"]) == 1
+    quiet, broken = Fingerprint("unknown", "enough-traffic"), Fingerprint("invalid", "invariants", *WENT_BACK)
+    again = as_recorded(Try((quiet, broken), digest="another"), "recorded", Path("run"))
+    assert again.fingerprints == (broken, quiet), "another execution that fails alike"
+    rewrite(Path("run/result.json"), planted=None)
+    for command in ("shrink", "when"):
+        capsys.readouterr()
+        assert main([command, "run"]) == 3
+        assert (
+            "run fails by invalid invariants commit-went-back FOLLOWER CANVASS, and by unknown "
+            in capsys.readouterr().err
+        )
+
+
+@pytest.mark.pure
+def test_another_failure_than_that_of_the_seed_is_not_shrunk(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "seed"
+    assert keep_seed(SeedOrigin(1, BUG), folder).outcome.fingerprints[0].rule == Rule.COMMIT_WENT_BACK
+    rewrite(folder / "seed.json", planted=OTHER_BUG)
+    assert main(["shrink", str(folder), "--runs", "1"]) == 3
+    assert "the node or the simulation has changed since" in capsys.readouterr().err
 
 
 def test_what_cannot_be_made_simpler_is_refused(

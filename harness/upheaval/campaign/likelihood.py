@@ -1,7 +1,7 @@
 """How likely a run still breaks a promise when, from some moment on, its timing changes.
 
 A timing is another epoch of a run's draws (`World.rekey`). Plan, load and everything before that moment stay the same.
-If every timing breaks the promise, no later draw can avoid that.
+Timings are a sample: if all of them break the promise, few or no later draws avoid that.
 """
 
 import os
@@ -60,8 +60,8 @@ class Point:
         return self.broken / self.timings
 
     @property
-    def is_certain(self) -> bool:
-        """Whether all timings break the promise."""
+    def is_unavoided(self) -> bool:
+        """Whether all timings that were tried break the promise."""
         return self.broken == self.timings
 
     def to_fields(self) -> dict[str, Json]:
@@ -104,10 +104,10 @@ def breaks(tried: Try, wanted: Fingerprint) -> bool:
 
 
 def inevitable(points: Sequence[Point]) -> tuple[int | None, int] | None:
-    """The last moment from which some timing avoids the failure (None without one), and the moment after it. None if
-    the last moment has such a timing.
+    """The last moment from which some tried timing avoids the failure (None without one), and the moment after it. None
+    if the last moment has such a timing.
     """
-    avoidable = [number for number, point in enumerate(points) if not point.is_certain]
+    avoidable = [number for number, point in enumerate(points) if not point.is_unavoided]
     last = avoidable[-1] if avoidable else -1
     if last + 1 == len(points):
         return None

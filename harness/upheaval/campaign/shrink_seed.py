@@ -16,7 +16,7 @@ from upheaval.campaign.shrink import Budget, Shrinking
 from upheaval.campaign.swarm_tape import read_swarm, tape_of
 from upheaval.campaign.tape import Fields, Span
 from upheaval.campaign.tries import Try, TryLog, code_fields, search_fields
-from upheaval.records import owned_folder
+from upheaval.records import Json, owned_folder
 
 SECONDS_AFTER: Final = 2
 """The seconds of load after the moment at which a promise broke."""
@@ -52,7 +52,8 @@ def shrink_seed(
 ) -> Smallest:
     """The simplest plan with the first fingerprint of `failed`, which is the outcome of the origin."""
     wanted, tape = failed.fingerprints[0], tape_of(origin.swarm())
-    log = TryLog(tries, search_fields(origin.seed, origin.planted, wanted, tape, code_fields(origin.own)))
+    code: dict[str, Json] = {**code_fields(origin.own), "compatibility": origin.compatibility}
+    log = TryLog(tries, search_fields(origin.seed, origin.planted, wanted, tape, code))
     with owned_folder("campaign") as scratch, some_at_a_time(partial(try_tape, origin, scratch=scratch), jobs) as run:
         searched = Shrinking(
             tape, wanted, failed, lambda fields: read_swarm(fields, origin.seed)[1], run, log, budget, jobs, say=say

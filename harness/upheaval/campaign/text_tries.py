@@ -84,13 +84,14 @@ def try_text(origin: TextOrigin, text: str, scratch: Path, fresh: FreshTiming | 
     if fresh is not None:
         stage.cluster.world.plan(fresh)
     try:
-        report = run_scenario(
+        result = run_scenario(
             scenario, stage, runtime=SIMULATED, seed=origin.seed, say=lambda _: None, planted=origin.planted, own=own
-        ).report
+        )
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     acknowledged = sum(operation.outcome is Outcome.OK for operation in stage.cluster.history)
-    return Try(fingerprints_of(report), (stage.cluster.world.now_ns - START_NS) // MS, acknowledged)
+    run_ms = (stage.cluster.world.now_ns - START_NS) // MS
+    return Try(fingerprints_of(result.report), run_ms, acknowledged, digest=result.digest or "")
 
 
 def try_text_tape(origin: TextOrigin, wanted: Fingerprint, tape: Fields, scratch: Path) -> Try:

@@ -3,11 +3,15 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+import upheaval
+import upheaval_chaos
+import upheaval_node
 from upheaval.campaign.fingerprint import Fingerprint
 from upheaval.campaign.tape import Fields, Span
 from upheaval.errors import UsageError
@@ -34,6 +38,8 @@ class Try:
     runs: int = 1
     alike: int = 0
     """How many of several runs fail alike."""
+    digest: str = field(default="", compare=False)
+    """That of a simulated execution that has just run; not stored."""
 
     def to_fields(self) -> dict[str, Json]:
         """The JSON fields."""
@@ -63,6 +69,17 @@ def code_fields(own: OwnCode | None, source: str = "", system: str = OWN_SYSTEM)
     return {"code": {**names, "digests": digests}}
 
 
+@cache
+def _own_digest() -> str:
+    """The digest of our own code, which may be edited within one version."""
+    whole = hashlib.sha256()
+    for package in (upheaval, upheaval_chaos, upheaval_node):
+        folder = Path(package.__path__[0])
+        for path in sorted(folder.rglob("*.py")):
+            whole.update(f"{path.relative_to(folder)}\0".encode() + path.read_bytes() + b"\0")
+    return whole.hexdigest()
+
+
 def search_fields(
     seed: int, planted: str | None, wanted: Fingerprint, tape: Span, code: Mapping[str, Json] = MappingProxyType({})
 ) -> dict[str, Json]:
@@ -72,6 +89,7 @@ def search_fields(
         "seed": seed,
         "planted": planted,
         "version": __version__,
+        "digest": _own_digest(),
         "fingerprint": wanted.to_fields(),
         "tape": tape.to_fields(),
     }

@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from upheaval.campaign.again import as_recorded, seed_again
 from upheaval.campaign.fingerprint import Fingerprint
 from upheaval.campaign.scenario_text import scenario_texts
-from upheaval.campaign.seed import SeedOrigin, keep_seed, seed_of_run, try_origin
+from upheaval.campaign.seed import SeedOrigin, keep_seed, seed_of_run
 from upheaval.campaign.shrink import RUNS_MAX, Budget
-from upheaval.campaign.shrink_seed import Smallest, shrink_seed, try_of
+from upheaval.campaign.shrink_seed import Smallest, shrink_seed
 from upheaval.campaign.shrink_text import SCENARIO_FILE, SmallestText, shrink_text, state_seed
 from upheaval.campaign.tape import Fields
 from upheaval.campaign.text_tries import TextOrigin, broken_in, try_live_text, try_text
@@ -85,9 +86,8 @@ def shrink(options: ShrinkOptions) -> int:
     if origin is None:
         left = shrink_recorded(run, out, budget, options.jobs)
     else:
-        with owned_folder("campaign") as scratch:
-            failed = try_of(try_origin(origin, scratch, None))
-        left = shrink_into(origin, _failing(failed, run), out, budget, options.jobs)
+        failed = as_recorded(seed_again(origin), origin.digest, run)
+        left = shrink_into(origin, failed, out, budget, options.jobs)
     print(json.dumps(fields_of(left), indent=2) if options.json else as_text(left), flush=True)
     return CommandStatus.VALID
 
@@ -113,12 +113,6 @@ def report_search(failure: str, search: Callable[[], Left]) -> None:
         note(f"{failure} is as simple as it was: {error}")
 
 
-def _failing(tried: Try, run: Path) -> Try:
-    if not tried.fingerprints:
-        raise UnknownOutcome(f"{run} does not fail when it is run again: shrink a run that is invalid")
-    return tried
-
-
 def shrink_recorded(run: Path, out: Path, budget: Budget, jobs: int = 1) -> Left:
     """Of a run of `upheaval run`, or of a schedule of a live campaign: its text alone."""
     scenario, recorded = read_origin(run)
@@ -127,7 +121,7 @@ def shrink_recorded(run: Path, out: Path, budget: Budget, jobs: int = 1) -> Left
         return _shrink_live(_live_origin(run, origin, recorded.runtime), scenario.text, run, out, budget, jobs)
     _make_room(out)
     with owned_folder("campaign") as scratch:
-        failed = _failing(try_text(origin, scenario.text, scratch), run)
+        failed = as_recorded(try_text(origin, scenario.text, scratch), recorded.digest, run)
     return _shrink_text(origin, scenario.text, failed.fingerprints[0], failed, out, budget, jobs)
 
 

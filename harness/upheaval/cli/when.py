@@ -1,9 +1,10 @@
-"""`upheaval when`: from which moment on a simulated run could no longer keep a promise."""
+"""`upheaval when`: from which moment on no timing that was tried kept the promise that a simulated run broke."""
 
 import json
 from pathlib import Path
 from typing import Final
 
+from upheaval.campaign.again import as_recorded, seed_again
 from upheaval.campaign.fingerprint import Fingerprint
 from upheaval.campaign.likelihood import (
     POINTS,
@@ -16,7 +17,7 @@ from upheaval.campaign.likelihood import (
     moments,
     play_again,
 )
-from upheaval.campaign.seed import seed_of_run
+from upheaval.campaign.seed import SeedOrigin, seed_of_run
 from upheaval.campaign.text_tries import TextOrigin
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.verdict import Verdict
@@ -24,6 +25,7 @@ from upheaval.cli.fault_commands import WhenOptions
 from upheaval.cli.progress import CAMPAIGN_LINES_S, ProgressLine, bar
 from upheaval.cli.tables import table
 from upheaval.errors import UnknownOutcome, UsageError
+from upheaval.execution.known_bugs import rate_interval
 from upheaval.execution.run import read_origin
 from upheaval.records import Json, RunFolder, owned_folder
 from upheaval.report.explanation import explain
@@ -37,12 +39,16 @@ _LENGTH: Final = 32
 
 
 def when(options: WhenOptions) -> int:
-    """0 with a share for each point; unknown when the run breaks no promise when it is run again."""
-    played = _played(options.run)
-    with owned_folder("campaign") as scratch:
-        replay = play_again(played, scratch)
-    wanted = next((fingerprint for fingerprint in replay.fingerprints if fingerprint.is_broken), None)
-    if wanted is None:
+    """0 with a share for each point; unknown when the run does not break the same promise when it is run again."""
+    played, digest = _played(options.run)
+    if isinstance(played, SeedOrigin):
+        again = seed_again(played)
+    else:
+        with owned_folder("campaign") as scratch:
+            again = play_again(played, scratch)
+    replay = as_recorded(again, digest, options.run)
+    wanted = replay.fingerprints[0]
+    if not wanted.is_broken:
         raise UnknownOutcome(f"{options.run} breaks no promise when it is run again: name a run that is invalid")
     broken_ns = _broken_ns(options.run, wanted) or START_NS + replay.run_ms * MS
     since_ns = moments(broken_ns, options.points or POINTS)
@@ -61,14 +67,16 @@ def when(options: WhenOptions) -> int:
     return CommandStatus.VALID
 
 
-def _played(run: Path) -> Played:
+def _played(run: Path) -> tuple[Played, str | None]:
+    """What made the run, and the digest of its execution."""
     origin = seed_of_run(run)
     if origin is not None:
-        return origin
+        return origin, origin.digest
     scenario, recorded = read_origin(run)
     if recorded.runtime != SIMULATED:
         raise UsageError(f"{run} ran on the {recorded.runtime} runtime: only simulated runs have timings to draw again")
-    return PlayedText(TextOrigin(recorded.scenario, recorded.seed, recorded.planted, recorded.own), scenario.text)
+    origin_of_text = TextOrigin(recorded.scenario, recorded.seed, recorded.planted, recorded.own)
+    return PlayedText(origin_of_text, scenario.text), recorded.digest
 
 
 def _broken_ns(folder: Path, wanted: Fingerprint) -> int | None:
@@ -91,7 +99,11 @@ def _as_json(wanted: Fingerprint, broken_ns: int, points: list[Point]) -> str:
         "points": shares,
         "inevitable": None
         if span is None
-        else {"after_seconds": None if span[0] is None else round(span[0] / S, 6), "by_seconds": round(span[1] / S, 6)},
+        else {
+            "after_seconds": None if span[0] is None else round(span[0] / S, 6),
+            "by_seconds": round(span[1] / S, 6),
+            "avoid_at_most": round(_avoid_at_most(points), 4),
+        },
     }
     return json.dumps(fields, indent=2)
 
@@ -115,6 +127,13 @@ def _conclusion(points: list[Point]) -> str:
     if span is None:
         return f"inevitable at no point: {points[-1].timings - points[-1].broken} timings avoid it even from the last"
     after_ns, by_ns = span
+    timings, most = points[-1].timings, _avoid_at_most(points)
+    tried = f"as far as {timings} timings of each moment show: none avoids it (95 %: at most {most:.0%} do)"
     if after_ns is None:
-        return "inevitable from the start: no timing avoids it"
-    return f"inevitable between {after_ns / S:.3f} s and {by_ns / S:.3f} s: no timing from then on avoids it"
+        return f"inevitable from the start, {tried}"
+    return f"inevitable between {after_ns / S:.3f} s and {by_ns / S:.3f} s, {tried}"
+
+
+def _avoid_at_most(points: list[Point]) -> float:
+    """The share of timings that may avoid the failure from a moment from which none of those tried does."""
+    return 1 - rate_interval(points[-1].broken, points[-1].timings)[0]
