@@ -167,8 +167,9 @@ class _Writer:
         """A target with roles in place of ids. `idle` may be hit as well. `picked` has a follower that stands for
         others like it in this fault.
         """
-        victims = {member: f"victim{OTHER_THAN}{fault}" for member, fault in self._victims.items()}
-        roles: dict[int | None, str] = {self._led: "leader", **victims, **picked}
+        roles = {member: f"victim{OTHER_THAN}{fault}" for member, fault in self._victims.items()} | picked
+        if self._led is not None:
+            roles.setdefault(self._led, Selector.LEADER.value)
         ids = [member for part in word.split(",") if (member := _member(part)) is not None]
         rest = {member for member in ids if member not in roles}
         if rest:
