@@ -9,7 +9,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-import upheaval
 import upheaval_chaos
 import upheaval_node
 from upheaval.campaign.fingerprint import Fingerprint
@@ -73,8 +72,7 @@ def code_fields(own: OwnCode | None, source: str = "", system: str = OWN_SYSTEM)
 def _own_digest() -> str:
     """The digest of our own code, which may be edited within one version."""
     whole = hashlib.sha256()
-    for package in (upheaval, upheaval_chaos, upheaval_node):
-        folder = Path(package.__path__[0])
+    for folder in (Path(__file__).parents[1], Path(upheaval_chaos.__path__[0]), Path(upheaval_node.__path__[0])):
         for path in sorted(folder.rglob("*.py")):
             whole.update(f"{path.relative_to(folder)}\0".encode() + path.read_bytes() + b"\0")
     return whole.hexdigest()
