@@ -63,7 +63,7 @@ class _Writer:
     _histories: dict[int, frozenset[str]] = field(default_factory=dict)
     """The faults that have hit a member, by their names and ends, and whether it led."""
     _picked: dict[tuple[str, int | None], int] = field(default_factory=dict)
-    """The member that a role of one of several stands for while that member leads."""
+    """The member that a role selects of several that are alike, by the role and the leader."""
     _last: tuple[str, bool] | None = None
     """The fault that began or ended last, and whether it ended."""
     _faults: dict[str, int] = field(default_factory=dict)
@@ -164,8 +164,8 @@ class _Writer:
         return list(selected)
 
     def _roles(self, name: str, word: str, hit: set[int], idle: set[int], picked: dict[int, str]) -> str:
-        """A target with roles in place of ids. `idle` may be hit as well. `picked` has a follower that stands for
-        others like it in this fault.
+        """A target with roles in place of ids. `idle` may be hit as well. `picked` has a follower of several
+        that are alike, by the role that selects one of them in this fault.
         """
         roles = {member: f"victim{OTHER_THAN}{fault}" for member, fault in self._victims.items()} | picked
         if self._led is not None:
@@ -182,7 +182,7 @@ class _Writer:
         return ",".join(dict.fromkeys(parts))
 
     def _follower(self, rest: set[int], allowed: set[int], picked: set[int]) -> tuple[str, bool]:
-        """The role of these followers, whether it stands for one of several that are alike; empty without one."""
+        """The role of these followers, whether it selects one of several that are alike; empty without one."""
         signs = [(member, f"{OTHER_THAN}{fault}") for member, fault in self._victims.items() if member != self._led]
         for spared, sign in [*signs, (None, "")]:
             pool, one = {*range(self._members)} - {spared, self._led}, f"{Selector.FOLLOWER}{sign}"

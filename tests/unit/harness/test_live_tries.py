@@ -147,7 +147,7 @@ def test_tries_of_a_search_do_not_count_for_other_code(changed: str, tmp_path: P
 
 
 def test_tries_of_a_plan_do_not_count_for_other_rules_of_the_node(tmp_path: Path) -> None:
-    """Nor after an edit of our own code, which the digest stands for."""
+    """Nor after an edit of our own code, which has another digest."""
     file, failed = tmp_path / "tries.jsonl", Try((LOST,))
     shrink_seed(SeedOrigin(1), failed, file, Budget(0))
     first = json.loads(file.read_text().splitlines()[0])
