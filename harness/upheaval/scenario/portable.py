@@ -157,10 +157,10 @@ class _Writer:
             member = _member(who)
             members = Members(Selector(who), other_than=fault) if member is None else Members(member_id=member)
             try:
-                found = members.sparing(lambda fault: self._first.get(fault, -1)).select(roster)
+                chosen = members.sparing(lambda fault: self._first.get(fault, -1)).select(roster)
             except UnknownOutcome:
                 continue
-            selected |= dict.fromkeys(each for each in found if each >= 0)
+            selected |= dict.fromkeys(member_id for member_id in chosen if member_id >= 0)
         return list(selected)
 
     def _roles(self, name: str, word: str, hit: set[int], idle: set[int], picked: dict[int, str]) -> str:
