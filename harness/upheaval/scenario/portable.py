@@ -61,7 +61,7 @@ class _Writer:
     _first: dict[str, int] = field(default_factory=dict)
     """The first member that each fault hits, which `victim!NAME` means."""
     _histories: dict[int, frozenset[str]] = field(default_factory=dict)
-    """The faults that have hit a member, by their names and ends, and whether it led."""
+    """The faults that have hit a member, by their names and ends, and those at whose begin it led."""
     _picked: dict[tuple[str, int | None], int] = field(default_factory=dict)
     """The member that a role selects of several that are alike, by the role and the leader."""
     _last: tuple[str, bool] | None = None
@@ -88,7 +88,7 @@ class _Writer:
                 self._waits.append(list(words))
             case [verb, name, kind, *rest] if verb in _BEGINS:
                 yield from self._awaited((name, False))
-                self._note_leader(self.leader_at(name, False))
+                self._note_leader(name)
                 yield self._begun(verb, name, kind, rest)
             case [verb, name] if verb in _ENDS:
                 yield from self._awaited((name, True))
@@ -132,10 +132,11 @@ class _Writer:
         self._note_hits(name, hit)
         return " ".join([verb, name, simpler, *words])
 
-    def _note_leader(self, member: int | None) -> None:
+    def _note_leader(self, name: str) -> None:
+        member = self.leader_at(name, False)
         if member is not None:
             self._led = member
-            self._histories[member] = self._histories.get(member, frozenset()) | {"led"}
+            self._histories[member] = self._histories.get(member, frozenset()) | {f"{name} led"}
 
     def _note_hits(self, name: str, hit: dict[int, list[int]]) -> None:
         for place, members in hit.items():

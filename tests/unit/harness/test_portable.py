@@ -120,8 +120,8 @@ def test_members_that_no_role_tells_apart_are_refused(members: int, faults: list
         assert portable(text, lambda _name, _has_ended: 0).text.splitlines()[1:] == begun(made)
 
 
-def hits(text: str, members: int, leaders: Sequence[int]) -> list[set[tuple[int, int]]]:
-    """The members or links that each fault hits under these leaders."""
+def hits(text: str, members: int, leaders: Sequence[int]) -> list[tuple[tuple[int, ...], set[tuple[int, int]]]]:
+    """The victim of each fault, if it has a single one, and the members or links that it hits under these leaders."""
     faults, victims = [], dict[str, int]()
     steps = [step for step in parse_scenario(text, name="t", where="t").steps if isinstance(step, Begin)]
     for step, leader in zip(steps, leaders, strict=True):
@@ -129,12 +129,13 @@ def hits(text: str, members: int, leaders: Sequence[int]) -> list[set[tuple[int,
         fault = sparing(step.fault, victims.__getitem__)
         if isinstance(fault, LinkFault):
             sources, targets = fault.sources.select(roster), fault.targets.select(roster)
-            links = {(a, b) for a in sources for b in targets if a != b}
-            faults.append(links | ({(b, a) for a, b in links} if fault.both_ways else set()))
+            hit = {(a, b) for a in sources for b in targets if a != b}
+            hit |= {(b, a) for a, b in hit} if fault.both_ways else set()
         else:
             assert isinstance(fault, MemberFault)
             sources = fault.members.select(roster)
-            faults.append({(member, member) for member in sources})
+            hit = {(member, member) for member in sources}
+        faults.append((tuple(sources) if len(sources) == 1 else (), hit))
         victims[step.name] = sources[0]
     return faults
 
@@ -156,7 +157,7 @@ def schedules(draw: st.DrawFn) -> tuple[int, list[str], list[int]]:
 
 
 @given(schedules())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_a_carried_schedule_is_the_simulated_one_by_other_ids(schedule: tuple[int, list[str], list[int]]) -> None:
     """Whichever members lead, as long as the same faults have hit them as in the simulation."""
     members, faults, leaders = schedule
@@ -171,11 +172,15 @@ def test_a_carried_schedule_is_the_simulated_one_by_other_ids(schedule: tuple[in
         live = dict(zip(dict.fromkeys(leaders), order, strict=True))
         found = hits(made, members, [live[leader] for leader in leaders])
         renamings = list(permutations(range(members)))
-        for leader, meant, hit in zip(leaders, simulated, found, strict=True):
+        for leader, (victims, meant), (struck, hit) in zip(leaders, simulated, found, strict=True):
             renamings = [new for new in renamings if new[leader] == live[leader]]
             if not renamings:
                 break
-            renamings = [new for new in renamings if {(new[a], new[b]) for a, b in meant} == hit]
+            renamings = [
+                new
+                for new in renamings
+                if (not victims or (new[victims[0]],) == struck) and {(new[a], new[b]) for a, b in meant} == hit
+            ]
             assert renamings, made
 
 
