@@ -2,7 +2,8 @@
 
 A custom service answers when it likes, so the cluster owes a call only its place in the log. Payload and session
 identify a call in the log; a call whose payload occurs twice is left out. The entry's time is that of the leader's
-clock, and the leader's trace relates it to the host's. Pure facts; this module knows no promise.
+clock, and the leader's trace relates it to the host's. Calls of a term whose leader left no trace, or whose clock was
+moved, have no time. Pure facts; this module knows no promise.
 """
 
 from array import array
@@ -15,7 +16,7 @@ from upheaval.checkers.evidence.events import units_of_ms
 from upheaval.checkers.evidence.leader_clocks import ROUNDING_MS, LeaderClock, clocks_by_term
 from upheaval.checkers.history.calls import CallEntry
 from upheaval.records import Operation, Outcome
-from upheaval_node.types import MS
+from upheaval_node.types import MS, NEVER_NS
 
 _MOVED_MAX_MS: Final = 100
 """If a leader's clock moved further than this, its times are not used."""
@@ -38,27 +39,31 @@ class TakenCall:
 
 @dataclass(frozen=True, slots=True)
 class CallTimes:
-    """The times of all calls of a run."""
+    """The times of the calls of a run."""
 
     entries_ns: Sequence[int] = ()
-    """The latest possible time of each call's entry."""
+    """The latest possible time of each call's entry that has a time."""
+    untimed: Sequence[tuple[int, int]] = ()
+    """When the entries without a time may have been written."""
     taken: Mapping[int, TakenCall] = field(default_factory=dict)
-    """Calls in the log, by id."""
+    """Calls in the log with a time, by id."""
     missing: frozenset[int] = frozenset()
     """Unanswered calls that the log lacks."""
 
 
 def call_times(
     calls: Iterable[Operation], entries: Sequence[CallEntry], clocks: Iterable[LeaderClock], time_unit: int
-) -> CallTimes | None:
-    """None if an entry has no time by the host's clock: its leader has no trace, or its clock was moved."""
+) -> CallTimes:
+    """The times by the host's clock."""
     by_term, unit = clocks_by_term(clocks), units_of_ms(time_unit)
     times = array("q")
+    untimed: set[int] = set()
     placed: dict[tuple[str, int | None], tuple[CallEntry, int, int]] = {}
     for entry in entries:
         clock = by_term.get(entry.term)
         if clock is None or clock.moved_ms > _MOVED_MAX_MS:
-            return None
+            untimed.add(entry.term)
+            continue
         at_ns = entry.timestamp * MS // unit - clock.offset_ms * MS
         slack_ns = (clock.moved_ms + ROUNDING_MS) * MS
         times.append(at_ns + slack_ns)
@@ -78,6 +83,17 @@ def call_times(
             taken[call.id] = TakenCall(
                 call, entry.position, earliest_ns, latest_ns, clock.member_id, clock.ready_ns, clock.busy
             )
-        elif call.outcome is Outcome.UNKNOWN:
+        elif call.outcome is Outcome.UNKNOWN and key not in in_log:
             missing.add(call.id)
-    return CallTimes(times, taken, frozenset(missing))
+    return CallTimes(times, [_span_of(term, by_term) for term in sorted(untimed)], taken, frozenset(missing))
+
+
+def _span_of(term: int, by_term: Mapping[int, LeaderClock]) -> tuple[int, int]:
+    """When the entries of a term may have been written: between the known terms around it, if it is not known."""
+    clock = by_term.get(term)
+    if clock is not None:
+        moved_ns = clock.moved_ms * MS
+        return clock.begin_ns - moved_ns, clock.end_ns + moved_ns
+    before = (other.begin_ns for number, other in by_term.items() if number < term)
+    after = (other.end_ns for number, other in by_term.items() if number > term)
+    return max(before, default=0), min(after, default=NEVER_NS)

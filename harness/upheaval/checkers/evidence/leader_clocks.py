@@ -11,14 +11,18 @@ from typing import Final
 
 from upheaval.records import Json, RunFolder, TraceEvent
 from upheaval_chaos.host_faults import LONGEST_JUMP_MS, HostFaultKind
+from upheaval_chaos.record import FaultRecord
 from upheaval_node.trace_kinds import TraceKind
-from upheaval_node.types import MS, NEVER_NS
+from upheaval_node.types import MS, NEVER_NS, S
 
 ROUNDING_MS: Final = 10
 """Allowed for clocks that are read one after the other, in whole milliseconds."""
 
 AFTER_DEATH_MS: Final = 60_000
 """How long a killed process may have written to the log after the last line of its trace."""
+
+_JUMPS_WITHIN_NS: Final = S
+"""How long after a clock was moved its member may go on with the time before."""
 
 _LEADING: Final = frozenset({"LEADER_LOG_REPLICATION", "LEADER_REPLAY", "LEADER_INIT", "LEADER_READY", "CLOSED"})
 """Election states of a member that has won, if it is named as the leader."""
@@ -48,6 +52,11 @@ class LeaderClock:
     """Its commit position when an election took the term from it; None if its process ended first."""
 
     @property
+    def begin_ns(self) -> int:
+        """When it began to lead, by the host's clock."""
+        return (self.begin_ms - self.offset_ms) * MS
+
+    @property
     def end_ns(self) -> int:
         """When it knew that it led no more, by the host's clock; `NEVER_NS` if nothing shows that."""
         return NEVER_NS if self.end_ms is None else (self.end_ms - self.offset_ms) * MS
@@ -67,21 +76,25 @@ def leader_clocks(run: RunFolder, members: int) -> tuple[LeaderClock, ...]:
             for event in folder.read_trace():
                 reading.add(event)
             readings.append(reading)
-    jumped = {
-        member_id
-        for fault in run.read_faults()
-        if fault.what == HostFaultKind.CLOCK_JUMP
-        for member_id in fault.members
-    }
+    jumps = [fault for fault in run.read_faults() if fault.what == HostFaultKind.CLOCK_JUMP]
     end_ms = max((reading.last_ms for reading in readings), default=0)
     for reading in readings:
         reading.close(end_ms if len(readings) > 1 else None)
     clocks = [clock for reading in readings for clock in reading.clocks]
     # A clock that jumps there and back leaves no line in the trace of an idle leader.
     return tuple(
-        replace(clock, moved_ms=clock.moved_ms + LONGEST_JUMP_MS) if clock.member_id in jumped else clock
+        replace(clock, moved_ms=clock.moved_ms + LONGEST_JUMP_MS)
+        if any(_may_move(jump, clock) for jump in jumps)
+        else clock
         for clock in clocks
     )
+
+
+def _may_move(jump: FaultRecord, clock: LeaderClock) -> bool:
+    """Whether the leader's clock may have been moved or put back while it led."""
+    over_ns = NEVER_NS if jump.heal_end_ns is None else jump.heal_end_ns + _JUMPS_WITHIN_NS
+    is_then = jump.inject_begin_ns <= clock.end_ns + clock.moved_ms * MS and clock.begin_ns <= over_ns
+    return clock.member_id in jump.members and is_then
 
 
 def clocks_by_term(clocks: Iterable[LeaderClock]) -> dict[int, LeaderClock]:

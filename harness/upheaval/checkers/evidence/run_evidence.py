@@ -79,7 +79,7 @@ class Evidence:
 
     @cached_property
     def call_times(self) -> CallTimes | None:
-        """When the log took the calls; None if that is not known of every entry, or without a whole log."""
+        """When the log took the calls; None without a whole log."""
         if not self.sent_calls:
             return CallTimes()
         log = self.whole_log
