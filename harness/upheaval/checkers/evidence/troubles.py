@@ -3,7 +3,7 @@
 Facts and bounds; this module knows no promise.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -65,3 +65,33 @@ def troubles(run: RunFolder) -> Iterator[Trouble]:
     for control in run.read_controls():
         if control.what not in _HARMLESS:
             yield Trouble(control.begin_ns, control.end_ns)
+
+
+def calm_times(
+    troubles: Iterable[Trouble], member_id: int, begin_ns: int, end_ns: int, recovery_ns: int
+) -> Iterator[tuple[int, int]]:
+    """The parts of an interval in which a member had no fault, and had recovered from earlier ones."""
+    since_ns = begin_ns
+    for trouble in sorted(troubles, key=lambda trouble: trouble.begin_ns):
+        if trouble.hits(member_id, since_ns - recovery_ns, end_ns):
+            if trouble.begin_ns > since_ns:
+                yield since_ns, trouble.begin_ns
+            since_ns = max(since_ns, trouble.end_ns + recovery_ns)
+    if since_ns < end_ns:
+        yield since_ns, end_ns
+
+
+def same_quorum(
+    well: Sequence[tuple[int, int, int]], quorum: int, begin_ns: int, end_ns: int
+) -> Iterator[tuple[int, int, list[int]]]:
+    """The parts of an interval in which one quorum was well all the time, with all members that were.
+
+    `well` has a member and an interval each. From each moment at which a member became well, the quorum counts that
+    was well the longest.
+    """
+    times = [(max(since, begin_ns), min(until, end_ns), member_id) for member_id, since, until in well]
+    for since_ns in sorted({since for since, _, _ in times}):
+        lasting = sorted((until, member_id) for since, until, member_id in times if since <= since_ns < until)
+        if len(lasting) >= quorum:
+            until_ns = lasting[-quorum][0]
+            yield since_ns, until_ns, sorted(member_id for until, member_id in lasting if until >= until_ns)

@@ -13,7 +13,7 @@ from upheaval.checkers.evidence.protocol_events import OF_MODULE, quorum_of
 from upheaval.checkers.evidence.spans import MemberSpans, Span
 from upheaval.checkers.evidence.stalls import explained
 from upheaval.checkers.evidence.trace_facts import TraceFacts
-from upheaval.checkers.evidence.troubles import Trouble, failover_ns, timeouts_of, troubles
+from upheaval.checkers.evidence.troubles import Trouble, calm_times, failover_ns, timeouts_of, troubles
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, NotApplicable, Result, Verdict
 from upheaval.records import Manifest, RunFolder
@@ -104,21 +104,11 @@ class _Judge:
         self.succession_ns = self.failover_ns - timeouts.leader_heartbeat_ns
         self._quorum = quorum_of(manifest.members)
         self._stalls = stalls
-        troubles = sorted(troubles, key=lambda trouble: trouble.begin_ns)
-        self._well = [(span[0], *times) for span in there for times in self._times(*span, troubles)]
-
-    def _times(
-        self, member_id: int, begin_ns: int, end_ns: int, troubles: Sequence[Trouble]
-    ) -> Iterator[tuple[int, int]]:
-        """When the member was there and had recovered from earlier faults."""
-        since_ns = begin_ns
-        for trouble in troubles:
-            if trouble.hits(member_id, since_ns - self.failover_ns, end_ns):
-                if trouble.begin_ns > since_ns:
-                    yield since_ns, trouble.begin_ns
-                since_ns = max(since_ns, trouble.end_ns + self.failover_ns)
-        if since_ns < end_ns:
-            yield since_ns, end_ns
+        self._well = [
+            (member_id, *times)
+            for member_id, begin_ns, end_ns in there
+            for times in calm_times(troubles, member_id, begin_ns, end_ns, self.failover_ns)
+        ]
 
     def longest(self, begin_ns: int, end_ns: int, last: Span | None) -> int:
         """The longest stretch in which one quorum was well without a leader, or after the orderly end of one.

@@ -1,12 +1,12 @@
 """The promise of progress: while a leader and a quorum with it are well, clients get their answers in time.
 
-Judged by the history, the members' traces and the faults of the run. Members with a fault do not count, and the others
-must do without them. Stalls of the members and of the clients explain a silence as long as they are. A custom service
-answers when it likes, so a call waits until the log has it.
+Judged by the history, the members' traces and the faults of the run. Members do not count from the beginning of a fault
+up to one bound after its end, and the others must do without them. Stalls of the members and of the clients explain a
+silence as long as they are. A custom service answers when it likes, so a call waits until the log has it.
 """
 
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, compress, pairwise
 from typing import Final
@@ -16,7 +16,7 @@ from upheaval.checkers.evidence.call_times import CallTimes
 from upheaval.checkers.evidence.protocol_events import quorum_of
 from upheaval.checkers.evidence.stalls import explained
 from upheaval.checkers.evidence.trace_facts import TraceFacts
-from upheaval.checkers.evidence.troubles import Trouble, failover_ns, timeouts_of, troubles
+from upheaval.checkers.evidence.troubles import Trouble, calm_times, failover_ns, same_quorum, timeouts_of, troubles
 from upheaval.checkers.history.columns import IS_CALL, IS_FAIL, IS_OK, History, in_order
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.signature import LEADER, Rule, Signature
@@ -46,18 +46,31 @@ class _Service:
     begin_ns: int
     end_ns: int = NEVER_NS
 
-    def covers(self, begin_ns: int, end_ns: int) -> bool:
-        return self.begin_ns <= begin_ns and end_ns <= self.end_ns
-
 
 @dataclass(frozen=True, slots=True)
 class _Silence:
-    """An interval in which clients asked and none was answered."""
+    """The requests of one session in an interval in which no client was answered."""
 
     begin_ns: int
     end_ns: int
     answered_ns: int
     """The last answer of the session before the interval."""
+    waited_ns: int
+    """When the first request was made that was answered after the interval; `NEVER_NS` for none."""
+    never: Sequence[int]
+    """When the requests were made that were never answered."""
+
+    def within(self, begin_ns: int, end_ns: int) -> tuple[int, int]:
+        """The part of an interval in which its client certainly waited; empty if nothing shows that.
+
+        A client that was never answered may have given up at any time.
+        """
+        begin_ns, end_ns = max(begin_ns, self.begin_ns), min(end_ns, self.end_ns)
+        asked = [ns for ns in self.never if begin_ns <= ns <= end_ns]
+        begun = asked if len(asked) > _LOST_MAX else []
+        if self.waited_ns < end_ns:
+            return min([max(self.waited_ns, begin_ns), *begun]), end_ns
+        return (begun[0], begun[-1]) if begun else (end_ns, end_ns)
 
 
 def check_progress(
@@ -77,14 +90,15 @@ def check_progress(
         return [NotApplicable(Promise.PROGRESS, "no trace shows a member that led")]
     stalls = {facts.member_id: facts.stalls for facts in traces}
     stalled_clients = [(stall.begin_ns, stall.end_ns) for stall in run.read_client_stalls()]
-    judge = _Judge(
-        manifest, services, [*troubles(run), *_commands(run)], stalls, stalled_clients, list(run.read_faults())
-    )
+    # In these times the log may have taken calls.
+    untimed = [] if calls is None else [Trouble(*span) for span in calls.untimed]
+    done = [*troubles(run), *_commands(run), *untimed]
+    judge = _Judge(manifest, services, done, stalls, stalled_clients, list(run.read_faults()))
     for begin_ns, end_ns in pairwise(chain(asked.answers(), [NEVER_NS])):
         if end_ns - begin_ns > judge.allowed_ns:
             judge.look_at(asked.silences(begin_ns, end_ns))
             judge.look_at_idle_leaders(begin_ns, asked.last_before(end_ns))
-            judge.look_at_lost_clients(*asked.asking_between(begin_ns, end_ns))
+            judge.look_at_lost_clients(asked.asking_between, begin_ns, end_ns)
     if judge.missed:
         return [max(judge.missed, key=lambda finding: (finding.verdict, finding.late_ms))]
     detail = (
@@ -155,7 +169,7 @@ class _Asked:
         return min(asking, default=end_ns), max((invoked_ns for invoked_ns, _ in known), default=0)
 
     def silences(self, begin_ns: int, end_ns: int) -> Iterator[_Silence]:
-        """For each session, the part of an interval without answers in which its client certainly waited.
+        """For each session that was answered before, what its client waited for in an interval without answers.
 
         The clients' process certainly ran when it asked; members go on while it is stopped.
         """
@@ -167,14 +181,9 @@ class _Asked:
             if answered_ns is None:
                 continue
             later = (row for row in rows if end_ns <= released[row] < NEVER_NS)
-            waited_ns = min((max(begin_ns, invoked[row]) for row in later), default=None)
-            # A client that was never answered may have given up at any time.
-            never = [invoked[row] for row in rows if released[row] == NEVER_NS and begin_ns < invoked[row] < end_ns]
-            begun = never if len(never) > _LOST_MAX else []
-            if waited_ns is not None:
-                yield _Silence(min([waited_ns, *begun]), last_ns, answered_ns)
-            elif begun:
-                yield _Silence(min(begun), max(never), answered_ns)
+            waited_ns = min((max(begin_ns, invoked[row]) for row in later), default=NEVER_NS)
+            never = (invoked[row] for row in rows if released[row] == NEVER_NS and begin_ns < invoked[row] < end_ns)
+            yield _Silence(begin_ns, last_ns, answered_ns, waited_ns, sorted(never))
 
 
 def _release_of(call_id: int, calls: CallTimes | None) -> int:
@@ -253,12 +262,12 @@ class _Judge:
     def look_at(self, silences: Iterable[_Silence]) -> None:
         """Keep each silence that nothing explains."""
         for silence in silences:
-            for leader in self._services:
-                end_ns = min(silence.end_ns, leader.end_ns)
+            begin_ns, end_ns = silence.within(silence.begin_ns, silence.end_ns)
+            for leader in self._services if end_ns - begin_ns > self.allowed_ns else ():
                 # Clients of another leader may not know the new one yet, or ask in a closed session.
-                is_its = leader.is_leader and leader.takes and leader.begin_ns <= silence.answered_ns
-                if is_its and end_ns - silence.begin_ns > self.allowed_ns:
-                    self._require_trouble(Rule.SILENT_LEADER, leader, silence.begin_ns, end_ns, self.allowed_ns)
+                if leader.is_leader and leader.takes and leader.begin_ns <= silence.answered_ns:
+                    until_ns = self._begin_of_trouble(leader.member_id, begin_ns, end_ns)
+                    self._look_at_parts(Rule.SILENT_LEADER, leader, begin_ns, until_ns, self.allowed_ns, silence)
 
     def look_at_idle_leaders(self, begin_ns: int, asked_ns: int) -> None:
         """Keep each leader that took no request although the log did not suspend it.
@@ -267,41 +276,78 @@ class _Judge:
         no command has suspended the cluster.
         """
         for leader in self._services:
-            since_ns, end_ns = max(begin_ns, leader.begin_ns), min(asked_ns, leader.end_ns)
-            if leader.is_leader and not leader.takes and end_ns - since_ns > self.allowed_ns:
-                self._require_trouble(Rule.IDLE_LEADER, leader, since_ns, end_ns, self.allowed_ns)
+            if leader.is_leader and not leader.takes:
+                self._look_at_parts(Rule.IDLE_LEADER, leader, begin_ns, asked_ns, self.allowed_ns)
 
-    def look_at_lost_clients(self, begin_ns: int, asked_ns: int) -> None:
-        """Keep each leader that no client reached, although clients asked for longer than they need to find one."""
-        quiet_ns = max(
-            (trouble.end_ns + self.allowed_ns for trouble in self._troubles if trouble.begin_ns < asked_ns), default=0
-        )
-        for leader in self._services:
-            since_ns, end_ns = max(begin_ns, leader.begin_ns, quiet_ns + 1), min(asked_ns, leader.end_ns)
-            if leader.is_leader and leader.takes and end_ns - since_ns > self._found_again_ns:
-                self._require_trouble(Rule.LOST_CLIENTS, leader, since_ns, end_ns, self._found_again_ns)
+    def look_at_lost_clients(
+        self, asking_between: Callable[[int, int], tuple[int, int]], begin_ns: int, end_ns: int
+    ) -> None:
+        """Keep each leader that no client reached, although clients asked for longer than they need to find one.
 
-    def _require_trouble(self, rule: Rule, leader: _Service, begin_ns: int, end_ns: int, allowed_ns: int) -> None:
-        well = {
-            service.member_id
-            for service in self._services
-            if (service.takes or service is leader)
-            and service.covers(begin_ns, end_ns)
-            and not self._is_in_trouble(service.member_id, begin_ns, end_ns)
-        }
-        if leader.member_id not in well or len(well) < self._quorum:
+        A fault of any member may mislead them.
+        """
+        of_any = [Trouble(trouble.begin_ns, trouble.end_ns) for trouble in self._troubles]
+        for calm in calm_times(of_any, 0, begin_ns, end_ns, self.allowed_ns):
+            since_ns, asked_ns = asking_between(*calm)
+            for leader in self._services:
+                if leader.is_leader and leader.takes:
+                    self._look_at_parts(Rule.LOST_CLIENTS, leader, since_ns, asked_ns, self._found_again_ns)
+
+    def _begin_of_trouble(self, member_id: int, begin_ns: int, end_ns: int) -> int:
+        """When the first fault of the member within an interval or shortly before it began; the end without one.
+
+        After a fault of its leader a session may be over.
+        """
+        since_ns = begin_ns - self.allowed_ns
+        hits = (trouble.begin_ns for trouble in self._troubles if trouble.hits(member_id, since_ns, end_ns))
+        return min(hits, default=end_ns)
+
+    def _look_at_parts(
+        self,
+        rule: Rule,
+        leader: _Service,
+        begin_ns: int,
+        end_ns: int,
+        allowed_ns: int,
+        silence: _Silence | None = None,
+    ) -> None:
+        """Keep the parts of an interval that are longer than allowed and in which the leader and one quorum were well.
+        With a silence, its client certainly waited in them, too.
+        """
+        begin_ns, end_ns = max(begin_ns, leader.begin_ns), min(end_ns, leader.end_ns)
+        if end_ns - begin_ns <= allowed_ns:
             return
+        well = [
+            (service.member_id, *calm)
+            for service in self._services
+            if service.takes or service is leader
+            for calm in self._calm_times(service, begin_ns, end_ns)
+        ]
+        for its_begin_ns, its_end_ns in [(since, until) for who, since, until in well if who == leader.member_id]:
+            for since_ns, until_ns, members in same_quorum(well, self._quorum, its_begin_ns, its_end_ns):
+                if silence is not None:
+                    since_ns, until_ns = silence.within(since_ns, until_ns)
+                if until_ns - since_ns > allowed_ns:
+                    self._miss(rule, leader, members, since_ns, until_ns, allowed_ns)
+
+    def _calm_times(self, service: _Service, begin_ns: int, end_ns: int) -> Iterator[tuple[int, int]]:
+        since_ns, until_ns = max(begin_ns, service.begin_ns), min(end_ns, service.end_ns)
+        return calm_times(self._troubles, service.member_id, since_ns, until_ns, self.allowed_ns)
+
+    def _miss(
+        self, rule: Rule, leader: _Service, well: Sequence[int], begin_ns: int, end_ns: int, allowed_ns: int
+    ) -> None:
         silent_ns = end_ns - begin_ns
         idle = "" if leader.takes else " with a module that was not active"
         detail = (
             f"no client was answered for {silent_ns // MS} ms while clients asked, "
             f"member {leader.member_id} led{idle}, "
-            f"and members {', '.join(map(str, sorted(well)))} were well (allowed: {allowed_ns // MS} ms)"
+            f"and members {', '.join(map(str, well))} were well (allowed: {allowed_ns // MS} ms)"
         )
         late_ns = silent_ns - allowed_ns
         late_ms = -(-late_ns // MS)
         signature = Signature(rule, role=LEADER, fault=self._faults_within(begin_ns, end_ns))
-        members = tuple(sorted(well))
+        members = tuple(well)
         finding = Finding(Promise.PROGRESS, Verdict.INVALID, detail, members, late_ms=late_ms, signature=signature)
         stalls = [stall for member_id in well for stall in self._stalls.get(member_id, ())]
         stalls += self._stalled_clients
@@ -315,11 +361,6 @@ class _Judge:
             if fault.inject_begin_ns <= end_ns and (fault.heal_end_ns is None or begin_ns <= fault.heal_end_ns)
         )
         return ", ".join(sorted(set(kinds)))
-
-    def _is_in_trouble(self, member_id: int, begin_ns: int, end_ns: int) -> bool:
-        """Whether the member had a fault, or may not have recovered from one."""
-        since_ns = begin_ns - self.allowed_ns
-        return any(trouble.hits(member_id, since_ns, end_ns) for trouble in self._troubles)
 
 
 PROGRESS: Final = Checker(
