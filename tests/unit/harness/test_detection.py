@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from upheaval.checkers.evidence.troubles import MARGIN_NS, timeouts_of
+from upheaval.checkers.evidence.troubles import MARGIN_NS, failover_ns, timeouts_of
 from upheaval.checkers.liveness.bounds import check_bounds
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Verdict
@@ -27,7 +27,7 @@ def line(second: float, event: str, **fields: object) -> str:
 
 
 def elected(leader: int) -> str:
-    fields = {"leadership_term_id": TERM, "leader_member_id": leader}
+    fields = {"leadership_term_id": TERM, "leader_member_id": leader, "component": "node"}
     return (
         line(0, TraceKind.PROCESS_START, component="node")
         + line(BEGIN_S, TraceKind.LEADERSHIP_TERM, source="election", **fields)
@@ -62,7 +62,8 @@ def run_with(path: Path, leader: str, follower: str, *faults: FaultRecord) -> Ru
     run.create(MANIFEST)
     for member_id, lines in enumerate((leader, follower)):
         run.member(member_id).path.mkdir()
-        run.member(member_id).trace.write_text(elected(0) + lines)
+        told = sorted((elected(0) + lines).splitlines(keepends=True), key=lambda each: int(json.loads(each)["ts"]))
+        run.member(member_id).trace.write_text("".join(told))
     for fault in faults:
         run.add_fault(fault)
     return run
@@ -112,7 +113,7 @@ def test_a_leader_that_stays_without_a_quorum_is_found(tmp_path: Path) -> None:
 @pytest.mark.parametrize("term", [TERM, TERM - 1])
 def test_any_follower_makes_a_quorum_of_three(tmp_path: Path, term: int) -> None:
     """Of whatever term: a follower that catches up names the one that it has reached."""
-    leader = append_position(2, 2, term) + gives_up(LATE_S, ElectionCause.FOLLOWERS_SILENT)
+    leader = append_position(2, 2, term) + leads_until(LATE_S)
     run = run_with(tmp_path, leader, FOLLOWER_IN_TIME)
     assert judged(run).verdict is Verdict.VALID
 
@@ -123,10 +124,88 @@ def test_a_member_with_a_fault_of_its_own_may_be_late(tmp_path: Path, fault: Fau
     assert judged(run).verdict is Verdict.VALID
 
 
+STAYS = line(LATE_S + 20, TraceKind.SEND, message="AppendPosition", component="node")
+"""A member that goes on in its term, for long."""
+
+
+@pytest.mark.parametrize("last", ["", line(99, TraceKind.PROCESS_START)], ids=["ends", "starts again"])
+@pytest.mark.parametrize("faults", [(), (cut_off("blackhole", 0, 1),)], ids=["none", "cut"])
+def test_a_follower_that_never_gives_up_is_found(last: str, faults: tuple[FaultRecord, ...], tmp_path: Path) -> None:
+    found = judged(run_with(tmp_path, leads_until(IN_TIME_S), STAYS + last, *faults))
+    assert (found.verdict, found.members, found.late_ms) == (Verdict.INVALID, (1,), 20_500)
+
+
+@pytest.mark.parametrize("last", ["", line(99, TraceKind.PROCESS_START)], ids=["ends", "starts again"])
+def test_a_process_that_ends_in_time_may_have_been_silent(last: str, tmp_path: Path) -> None:
+    """What other processes of its member write shows nothing, nor does a stall up to its end."""
+    end = line(IN_TIME_S, TraceKind.SEND, message="AppendPosition", component="node")
+    stall = line(LATE_S + 20, TraceKind.LOOP_STALL, stall_ns=20 * S, component="node")
+    other = line(LATE_S + 20, TraceKind.PROCESS_END, status=0, component="archive")
+    for name, lines in (("all", end), ("stall", end + stall), ("other", end + other)):
+        run = run_with(tmp_path / name, leads_until(IN_TIME_S), lines + last)
+        assert judged(run).verdict is Verdict.VALID, name
+
+
+def hit(begin_s: float, end_s: float | None, *members: int, what: str = "pause") -> FaultRecord:
+    begin_ns, end_ns = int(begin_s * S), None if end_s is None else int(end_s * S)
+    return FaultRecord(what, "", begin_ns, begin_ns, end_ns, end_ns, members=members)
+
+
+RECOVERED_S = failover_ns(timeouts_of(MANIFEST)) / S
+
+
+@pytest.mark.parametrize(
+    ("faults", "verdict", "late_s"),
+    [
+        ((hit(LATE_S, None, 1, what="kill"),), Verdict.INVALID, 0.5),
+        ((hit(IN_TIME_S, None, 1),), Verdict.VALID, 0),
+        ((hit(2, 3, 1),), Verdict.INVALID, LATE_S + 20 - 3 - RECOVERED_S - ALLOWED_S),
+        ((hit(2, LATE_S + 20 - RECOVERED_S - ALLOWED_S, 1),), Verdict.VALID, 0),
+        (tuple(hit(second, second + 0.5, 1) for second in range(2, 40, 7)), Verdict.VALID, 0),
+    ],
+    ids=["killed late", "paused", "recovered", "recovers", "again and again"],
+)
+def test_faults_explain_a_lapse_only_while_they_last(
+    faults: tuple[FaultRecord, ...], verdict: Verdict, late_s: float, tmp_path: Path
+) -> None:
+    found = judged(run_with(tmp_path, leads_until(IN_TIME_S), STAYS, *faults))
+    assert found.verdict is verdict
+    assert found.late_ms == -(-int(late_s * S) // MS)
+
+
+def silent_leader(path: Path, *faults: FaultRecord, until_s: float = 40) -> Finding:
+    """It hears its follower, which hears it, and sends a heartbeat before and after the faults alone."""
+    sent = {"message": "CommitPosition", "leadership_term_id": TERM, "leader_member_id": 0, "component": "node"}
+    times = [BEGIN_S + n / 2 for n in range(int(2 * until_s))]
+    leader = line(BEGIN_S, TraceKind.SEND, **sent) + "".join(append_position(second, 1) for second in times)
+    run = run_with(path, leader + line(until_s, TraceKind.SEND, **sent), "".join(map(commit_position, times)), *faults)
+    return judged(run)
+
+
+@pytest.mark.parametrize(
+    ("faults", "verdict"),
+    [
+        ((), Verdict.INVALID),
+        ((hit(39, 39.5, 0),), Verdict.INVALID),
+        ((hit(20, 20.5, 1), hit(30, 30.5, 1)), Verdict.INVALID),
+        ((hit(BEGIN_S + 0.5, 39.5, 0),), Verdict.VALID),
+        ((hit(BEGIN_S + 0.5, None, 1),), Verdict.VALID),
+        (tuple(hit(second, second + 0.5, 0) for second in range(1, 40, 5)), Verdict.VALID),
+    ],
+    ids=["none", "at its end", "of its follower", "of the leader", "no quorum", "again and again"],
+)
+def test_faults_explain_a_silent_leader_only_while_they_last(
+    faults: tuple[FaultRecord, ...], verdict: Verdict, tmp_path: Path
+) -> None:
+    found = silent_leader(tmp_path, *faults)
+    assert found.verdict is verdict, found
+    assert ("sent no heartbeat for" in found.detail) is (verdict is Verdict.INVALID)
+
+
 def test_a_module_that_is_not_active_does_not_look(tmp_path: Path) -> None:
     snapshot = line(2, TraceKind.MODULE_STATE, old="ACTIVE", new="SNAPSHOT")
     active = line(3, TraceKind.MODULE_STATE, old="SNAPSHOT", new="ACTIVE")
-    run = run_with(tmp_path, snapshot + active + gives_up(LATE_S, ElectionCause.FOLLOWERS_SILENT), FOLLOWER_IN_TIME)
+    run = run_with(tmp_path, snapshot + active + leads_until(LATE_S), FOLLOWER_IN_TIME)
     assert judged(run).verdict is Verdict.VALID
 
 

@@ -13,6 +13,7 @@ from upheaval.checkers.verdict import Verdict
 from upheaval.errors import UsageError
 from upheaval.records import Manifest, RunFolder
 from upheaval_chaos.record import FaultRecord
+from upheaval_node.trace_kinds import ElectionCause
 from upheaval_node.types import NEVER_NS
 
 S = 10**9
@@ -92,10 +93,13 @@ def judged(run: RunFolder) -> Verdict:
 
 
 def silent(path: Path, *last: str) -> RunFolder:
-    """Member 0 leads, sends no heartbeat after second 2, and `last` is the end of its trace; the others are well."""
+    """Member 0 leads, sends no heartbeat after second 2, and `last` is the end of its trace; the others are well, and
+    give it up.
+    """
     run = RunFolder(path)
     run.create(Manifest("run-1", "process", 3, "test", 0))
-    heard = [elected(1, 0, 0), heartbeat(2, 0, 0, sent=False), line(9, "service-ack")]
+    given_up = line(3.5, "election_state", state="INIT", reason=ElectionCause.LEADER_SILENT, leadership_term_id=0)
+    heard = [elected(1, 0, 0), heartbeat(2, 0, 0, sent=False), given_up, line(9, "service-ack")]
     beats = [heartbeat(second, 0, 0, sent=True) for second in (1.5, 2)]
     leader = [elected(1, 0, 0), *beats, appended(2, 1), *last]
     for member_id, lines in enumerate([leader, heard, heard]):

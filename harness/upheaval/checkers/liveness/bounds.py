@@ -6,13 +6,21 @@ command. This module knows nothing of logs.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from upheaval.checkers.checker import Checker, Source
 from upheaval.checkers.evidence.protocol_events import OF_LEADER, quorum_of
 from upheaval.checkers.evidence.stalls import excused_by, explained, longest_stall
-from upheaval.checkers.evidence.troubles import MARGIN_NS, Trouble, failover_ns, timeouts_of, troubles
+from upheaval.checkers.evidence.troubles import (
+    MARGIN_NS,
+    Trouble,
+    calm_times,
+    failover_ns,
+    same_quorum,
+    timeouts_of,
+    troubles,
+)
 from upheaval.checkers.liveness.detection import Contact, Lapse
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Broken, Finding, NotApplicable, Result, Verdict, raise_latest
@@ -117,10 +125,6 @@ class _Member:
             self._leads.record(event)
             self._leads = None
 
-    def is_ready(self, begin_ns: int, end_ns: int) -> bool:
-        """Whether it ran and had a term during the whole interval."""
-        return any(begin <= begin_ns and end_ns <= end for begin, end in self.ready)
-
 
 def check_bounds(run: RunFolder, manifest: Manifest) -> list[Result]:
     """Judge the time-outs of a run."""
@@ -135,7 +139,8 @@ def check_bounds(run: RunFolder, manifest: Manifest) -> list[Result]:
     except Broken as broken:
         finding = broken.finding(Promise.BOUNDS_KEPT)
     contacts = [member.contact for member in members if member.contact is not None]
-    late = sorted(_late_detections(run, contacts), key=lambda finding: finding.late_ms, reverse=True)
+    recovery_ns = failover_ns(timeouts_of(manifest))
+    late = sorted(_late_detections(run, contacts, recovery_ns), key=lambda finding: finding.late_ms, reverse=True)
     if finding.late_ms:
         finding = excused_by(finding, longest_stall(run, manifest.members))
     return [max((finding, *late), key=lambda finding: finding.verdict)]
@@ -154,11 +159,15 @@ def _read(run: RunFolder, manifest: Manifest) -> Iterator[_Member]:
             for event in folder.read_trace():
                 member.add(event)
             member.close()
+            if contact is not None:
+                contact.end()
             yield member
 
 
-def _late_detections(run: RunFolder, contacts: Sequence[Contact]) -> Iterator[Finding]:
-    """The lapses of members while only links had faults: unknown if stalls of the member's loop explain one."""
+def _late_detections(run: RunFolder, contacts: Sequence[Contact], recovery_ns: int) -> Iterator[Finding]:
+    """The lapses of members while only links had faults, or that went on after a member had recovered from others.
+    Unknown if stalls of the member's loop explain one.
+    """
     others = [
         Trouble(fault.inject_begin_ns, NEVER_NS if fault.heal_end_ns is None else fault.heal_end_ns, fault.members)
         for fault in run.read_faults()
@@ -167,9 +176,11 @@ def _late_detections(run: RunFolder, contacts: Sequence[Contact]) -> Iterator[Fi
     others += [Trouble(control.begin_ns, control.end_ns) for control in run.read_controls()]
     for contact in contacts:
         for lapse in contact.lapses:
-            if not any(other.hits(lapse.member_id, lapse.begin_ns - MARGIN_NS, lapse.end_ns) for other in others):
-                finding = _late(lapse, contact.allowed_ns)
-                yield explained(finding, contact.stalls, lapse.begin_ns, lapse.end_ns, "it")
+            meanwhile = [other for other in others if lapse.begin_ns - MARGIN_NS <= other.end_ns]
+            for since_ns, until_ns in calm_times(meanwhile, lapse.member_id, lapse.begin_ns, lapse.end_ns, recovery_ns):
+                if until_ns - since_ns > contact.allowed_ns:
+                    finding = _late(replace(lapse, begin_ns=since_ns, end_ns=until_ns), contact.allowed_ns)
+                    yield explained(finding, contact.stalls, since_ns, until_ns, "it")
 
 
 def _late(lapse: Lapse, allowed_ns: int) -> Finding:
@@ -194,6 +205,12 @@ class _Judge:
         self._heartbeat_ns = timeouts.leader_heartbeat_ns
         self._disconnect_ns = timeouts.leader_disconnect_ns or timeouts.leader_heartbeat_ns
         self._failover_ns = failover_ns(timeouts)
+        self._well = [
+            (member.member_id, *calm)
+            for member in members
+            for begin_ns, end_ns in member.ready
+            for calm in calm_times(troubles, member.member_id, begin_ns, end_ns, self._failover_ns)
+        ]
 
     def shown(self) -> str:
         """Summarise the bounds that held. Raises `Broken` for the first that did not."""
@@ -209,21 +226,20 @@ class _Judge:
         )
 
     def _silences(self, leadership: _Leadership) -> Iterator[int]:
-        """The lengths of the allowed silences that nothing explains."""
-        member_id = leadership.member_id
+        """The lengths of the silences that nothing explains, and that are allowed."""
         for begin_ns, end_ns, line in leadership.silences:
-            if self._is_in_trouble(member_id, begin_ns, end_ns) or not self._has_quorum(begin_ns, end_ns):
-                continue
-            silence_ns = end_ns - begin_ns
-            if silence_ns <= self._heartbeat_ns:
-                yield silence_ns
-                continue
-            detail = (
-                f"member {member_id} sent no heartbeat for {silence_ns // MS} ms while it led term "
-                f"{leadership.leadership_term_id} (member-{member_id}/trace.jsonl:{line}; "
-                f"allowed: {self._heartbeat_ns // MS} ms)"
-            )
-            self._miss(detail, member_id, silence_ns - self._heartbeat_ns, (begin_ns, end_ns))
+            for since_ns, until_ns in self._unexplained(leadership.member_id, begin_ns, end_ns):
+                if until_ns - since_ns <= self._heartbeat_ns:
+                    yield until_ns - since_ns
+                else:
+                    self._miss(leadership, line, since_ns, until_ns)
+
+    def _unexplained(self, leader_id: int, begin_ns: int, end_ns: int) -> Iterator[tuple[int, int]]:
+        """The parts of an interval in which the leader had no fault, and a quorum was well."""
+        meanwhile = [trouble for trouble in self._troubles if begin_ns <= trouble.end_ns]
+        for its_begin_ns, its_end_ns in calm_times(meanwhile, leader_id, begin_ns, end_ns, self._failover_ns):
+            for since_ns, until_ns, _ in same_quorum(self._well, self._quorum, its_begin_ns, its_end_ns):
+                yield since_ns, until_ns
 
     def _require_silence(self, member_id: int, event: TraceEvent, heard_ns: Sequence[int]) -> None:
         """A follower may give up a leader, or a leader its quorum, only after its time-out by its own clock."""
@@ -246,23 +262,16 @@ class _Judge:
             when_ns = (event.ns - silent_ns, event.ns)
             raise Broken(Verdict.INVALID, detail, members=(member_id,), when_ns=when_ns)
 
-    def _miss(self, detail: str, member_id: int, over_ns: int, when_ns: tuple[int, int]) -> None:
-        late_ms = -(-over_ns // MS)
-        broken = Broken(Verdict.INVALID, detail, members=(member_id,), late_ms=late_ms, when_ns=when_ns)
-        self._missed.append(broken)
-
-    def _has_quorum(self, begin_ns: int, end_ns: int) -> bool:
-        """Whether a quorum was well during the interval and had recovered from earlier faults."""
-        well = [
-            member
-            for member in self._members
-            if member.is_ready(begin_ns, end_ns)
-            and not self._is_in_trouble(member.member_id, begin_ns - self._failover_ns, end_ns)
-        ]
-        return len(well) >= self._quorum
-
-    def _is_in_trouble(self, member_id: int, begin_ns: int, end_ns: int) -> bool:
-        return any(trouble.hits(member_id, begin_ns, end_ns) for trouble in self._troubles)
+    def _miss(self, leadership: _Leadership, line: int, begin_ns: int, end_ns: int) -> None:
+        member_id, silence_ns = leadership.member_id, end_ns - begin_ns
+        detail = (
+            f"member {member_id} sent no heartbeat for {silence_ns // MS} ms while it led term "
+            f"{leadership.leadership_term_id} (member-{member_id}/trace.jsonl:{line}; "
+            f"allowed: {self._heartbeat_ns // MS} ms)"
+        )
+        late_ms = -(-(silence_ns - self._heartbeat_ns) // MS)
+        when_ns = (begin_ns, end_ns)
+        self._missed.append(Broken(Verdict.INVALID, detail, members=(member_id,), late_ms=late_ms, when_ns=when_ns))
 
 
 BOUNDS: Final = Checker(

@@ -46,20 +46,27 @@ class Contact:
     _leads: bool = False
     _heard_ns: dict[Json, int] = field(default_factory=dict)
     """When it last heard from each other member of the term."""
+    _component: Json = None
+    """The process that holds the consensus module."""
+    _last: TraceEvent | None = None
+    """The last trace line of that process, without those about stalls: it had no time to look after them."""
 
     def add(self, event: TraceEvent) -> None:
         """Take the next trace line."""
         match event.event:
             case TraceKind.PROCESS_START:
+                self.end()
                 self._is_in_term, self._is_active, self._since_ns = False, True, None
             case TraceKind.LEADERSHIP_TERM if event.fields.get("source") == "election":
                 self._is_in_term, self._leads = True, event.fields.get("leader_member_id") == self.member_id
+                self._component = event.fields.get("component")
                 self._begin(event.ns)
             case TraceKind.ELECTION_STATE if event.fields.get("state") == "CLOSED":
                 pass
-            case TraceKind.ELECTION_STATE | TraceKind.CLUSTER_END | TraceKind.PROCESS_END:
-                self._look(event)
-                self._is_in_term, self._since_ns = False, None
+            case TraceKind.ELECTION_STATE | TraceKind.CLUSTER_END:
+                self._leave(event)
+            case TraceKind.PROCESS_END if event.fields.get("component") == self._component:
+                self._leave(event)
             case TraceKind.MODULE_STATE:
                 self._look(event)
                 self._is_active = event.fields.get("new") == "ACTIVE"
@@ -71,6 +78,18 @@ class Contact:
             case TraceKind.LOOP_STALL:
                 stall_ns = event.fields.get("stall_ns")
                 self.stalls.append((event.ns - (stall_ns if isinstance(stall_ns, int) else 0), event.ns))
+        if event.event != TraceKind.LOOP_STALL and event.fields.get("component") == self._component:
+            self._last = event
+
+    def end(self) -> None:
+        """End the trace of a process. A killed process may have been silent up to its last line."""
+        if self._last is not None:
+            self._look(self._last)
+            self._last = None
+
+    def _leave(self, event: TraceEvent) -> None:
+        self._look(event)
+        self._is_in_term, self._since_ns = False, None
 
     def _begin(self, ns: int) -> None:
         self._since_ns = ns if self._is_in_term and self._is_active else None
