@@ -161,7 +161,7 @@ class FileInjection:
         if survivors:
             raise UnknownOutcome(f"still there: {', '.join(sorted(survivors))}")
         before, now = self._before.get(member_id, {}), _look_at(self._target.files(member_id))
-        who = f"member {member_id} is down"
+        who = f"member {member_id} is down" if self._names[member_id] else was_down(member_id)
         if self._fault.kind is FileFaultKind.WIPE:
             if now or not before:
                 raise UnknownOutcome(f"{who}, with {len(now)} of {len(before)} files")
@@ -170,6 +170,11 @@ class FileInjection:
         if len(changed) != 1 or changed[0] not in before or changed[0] not in now:
             raise UnknownOutcome(f"{who}; expected damage in one of its files, got {', '.join(changed) or 'none'}")
         return f"{who}; {_difference(changed[0], before[changed[0]], now[changed[0]])}"
+
+
+def was_down(member_id: int) -> str:
+    """What the proof says of a member that no file fault had to end."""
+    return f"member {member_id} was down already"
 
 
 def _difference(name: str, before: _Content, now: _Content) -> str:

@@ -8,22 +8,22 @@ links and disks there is no other evidence.
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import Final
 
 from upheaval.checkers.checker import Checker, Source
 from upheaval.checkers.evidence.positions import finals_of
-from upheaval.checkers.evidence.protocol_events import OF_LEADER, OF_MODULE
+from upheaval.checkers.evidence.protocol_events import DEADLY, OF_LEADER, OF_MODULE
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.evidence.trace_facts import ProcessLife
 from upheaval.checkers.history.columns import IS_OK
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Broken, Finding, NotApplicable, Result, Verdict
-from upheaval.records import OWN_SYSTEM, Manifest, TraceEvent
+from upheaval.records import ENDINGS, FORCED_END, OWN_SYSTEM, Manifest, TraceEvent
 from upheaval_chaos.faults import MemberFaultKind
-from upheaval_chaos.file_faults import FileFaultKind
+from upheaval_chaos.file_faults import FileFaultKind, was_down
 from upheaval_chaos.host_faults import HostFaultKind
 from upheaval_chaos.record import FaultRecord
 from upheaval_chaos.target import LinkFaultKind
@@ -43,8 +43,11 @@ _INCARNATION: Final = re.compile(r"\bmember-(\d+)/\d+\b")
 """A process in the proofs of the simulation."""
 _PROCESS: Final = re.compile(r"\bprocess (\d+)\b")
 _STATED: Final = re.compile(r" (member-[\w,-]+) (<->|->) (member-[\w,-]+)(?: |$)")
-_KILLS: Final = frozenset({MemberFaultKind.KILL, HostFaultKind.POWER_CUT})
-_STARTS: Final = frozenset({*_KILLS, MemberFaultKind.STOP, *FileFaultKind})
+_KILLS: Final = frozenset({MemberFaultKind.KILL, HostFaultKind.POWER_CUT, *FileFaultKind})
+"""The kinds whose injection ends processes at once."""
+_ENDS: Final = frozenset({*DEADLY, MemberFaultKind.STOP, MemberFaultKind.RESTART})
+"""The kinds that end processes, at their injection or later."""
+_STARTS: Final = frozenset({*_KILLS, MemberFaultKind.STOP})
 """The kinds whose heal starts the processes that they ended."""
 _START_AT_ONCE: Final = frozenset({HostFaultKind.WRONG_BYTES})
 """The kinds whose injection ends a process and starts the next one, on a changed disk."""
@@ -86,6 +89,8 @@ class _Judge:
     def _look_at_window(self, fault: FaultRecord) -> bool:
         if fault.what in _KILLS:
             self._require_deaths(fault)
+        if fault.what in _ENDS:
+            self._require_alive(fault)
         if fault.what == MemberFaultKind.PAUSE:
             self._require_still(fault)
         if fault.what == MemberFaultKind.STOP:
@@ -165,39 +170,64 @@ class _Judge:
         ]
 
     def _require_deaths(self, fault: FaultRecord) -> None:
-        """A killed process must write nothing more, and at least one must have written shortly before."""
+        """A killed process must write nothing more."""
         for member_id in fault.members:
-            lives = self._lives(fault, member_id)
-            for life in lives:
+            for life in self._lives(fault, member_id):
                 is_hit = life.begin_ns < fault.inject_begin_ns
                 if is_hit and life.last_ns > fault.inject_end_ns + AROUND_NS:
                     late_ms = (life.last_ns - fault.inject_end_ns) // MS
                     what = f"process {life.component!r}, which began before it, wrote a line {late_ms} ms after it"
                     raise _contradicted(fault, f"{what} (member-{member_id}/trace.jsonl)", member_id)
-            running = [life for life in lives if life.begin_ns < fault.inject_begin_ns]
-            last_ns = max((life.last_ns for life in running if life.component in OF_MODULE), default=None)
-            if last_ns is None or fault.inject_begin_ns - last_ns <= SILENT_NS or not self._is_heard(member_id):
+
+    def _require_alive(self, fault: FaultRecord) -> None:
+        """A process that a fault ended must have written shortly before: otherwise it may have ended by itself."""
+        for member_id in fault.members:
+            running = [life for life in self._lives(fault, member_id) if life.begin_ns < fault.inject_begin_ns]
+            last = max(
+                (life for life in running if life.component in OF_MODULE), key=lambda life: life.last_ns, default=None
+            )
+            if last is None or last.status is not None:
                 continue
-            if not self._is_silenced(fault, member_id, last_ns):
-                early_ms = (fault.inject_begin_ns - last_ns) // MS
-                what = f"member {member_id} had written nothing for {early_ms} ms when it was killed"
+            if _found_down(fault, member_id) and not self._ended_otherwise(fault, last):
+                what = f"it found member {member_id} down, and nothing explains the end of process {last.component!r}"
+                raise _contradicted(fault, f"{what} (member-{member_id}/trace.jsonl:{last.line})", member_id)
+            if not self._is_heard(member_id):
+                continue
+            if fault.inject_begin_ns - self._silent_until(fault, last) > SILENT_NS:
+                early_ms = (fault.inject_begin_ns - last.last_ns) // MS
+                what = f"member {member_id} had written nothing for {early_ms} ms before"
                 raise _contradicted(fault, f"{what} (member-{member_id}/trace.jsonl)", member_id)
 
     def _is_heard(self, member_id: int) -> bool:
         """Whether the trace of the member has messages: then a live process writes lines all the time."""
         return self._manifest.members > 1 and bool(self._received[member_id][0])
 
-    def _is_silenced(self, fault: FaultRecord, member_id: int, since_ns: int) -> bool:
-        """Whether another fault, a stall or the end of the process explains the silence."""
-        facts = self._evidence.traces[member_id]
-        others = (other for other in self._evidence.faults if other is not fault and member_id in other.members)
-        spans = [(other.inject_begin_ns, other.heal_end_ns) for other in others]
-        spans += [(control.begin_ns, control.end_ns) for control in self._evidence.controls]
-        is_over = any(life.status is not None and life.last_ns == since_ns for life in facts.lives)
-        return is_over or any(
-            begin_ns <= fault.inject_begin_ns and (end_ns is None or since_ns <= end_ns + SILENT_NS)
-            for begin_ns, end_ns in [*spans, *facts.stalls]
-        )
+    def _silent_until(self, fault: FaultRecord, last: ProcessLife) -> int:
+        """Up to when other faults, commands and stalls, one after the other, explain that the member wrote nothing
+        after its last process. What ended that explains it for ever.
+        """
+        spans = list(self._evidence.traces[last.member_id].stalls)
+        for other in self._evidence.faults:
+            if other is not fault and last.member_id in other.members:
+                is_end = other.what in _ENDS and other.inject_begin_ns >= last.begin_ns
+                end_ns = NEVER_NS if is_end or other.heal_end_ns is None else other.heal_end_ns
+                spans.append((other.inject_begin_ns, end_ns))
+        for control in self._evidence.controls:
+            is_end = control.what in (*ENDINGS, FORCED_END) and control.end_ns >= last.begin_ns
+            spans.append((control.begin_ns, NEVER_NS if is_end else control.end_ns))
+        return _last_of_chain(spans, last.last_ns, SILENT_NS)
+
+    def _ended_otherwise(self, fault: FaultRecord, life: ProcessLife) -> bool:
+        """Whether another fault or a command may have ended the process before."""
+        ends = [
+            other.inject_begin_ns
+            for other in self._evidence.faults
+            if other is not fault
+            and life.member_id in other.members
+            and (other.what in _ENDS or other.what == HostFaultKind.DISK_FULL)
+        ]
+        ends += [control.end_ns for control in self._evidence.controls if control.what in (*ENDINGS, FORCED_END)]
+        return any(life.begin_ns <= end_ns <= fault.inject_begin_ns for end_ns in ends)
 
     def _require_still(self, fault: FaultRecord) -> None:
         """A paused process must write nothing until it is resumed, unless another fault ended it and started the next
@@ -255,7 +285,6 @@ class _Judge:
     def _require_cut(self, fault: FaultRecord) -> bool:
         """No message that a member received in the window may have crossed a cut link."""
         until_ns = fault.heal_begin_ns
-        begin_ns = fault.inject_end_ns + AROUND_NS
         cut = {ends for text in fault.links if (ends := _ends_of(text))}
         strangers = {end for ends in cut for end in ends} - set(fault.members)
         if strangers:
@@ -264,23 +293,26 @@ class _Judge:
             return False
         for source, target in sorted(cut):
             moments, senders, lines = self._received[target]
+            begin_ns = self._has_read_until(target, fault.inject_end_ns)
             for index in range(bisect_left(moments, begin_ns), bisect_left(moments, until_ns)):
-                if senders[index] == source and self._ran(target, begin_ns, moments[index]):
+                if senders[index] == source:
                     late_ms = (moments[index] - fault.inject_end_ns) // MS
                     where = f"member-{target}/trace.jsonl:{lines[index]}"
                     what = f"member {target} received a message of member {source} {late_ms} ms later"
                     raise _contradicted(fault, f"{what} ({where})", source, target)
         return bool(cut)
 
-    def _ran(self, member_id: int, begin_ns: int, end_ns: int) -> bool:
-        """Whether it ran: a paused process reads earlier messages only when it resumes."""
-        stood = [stall for stall in self._evidence.traces[member_id].stalls if stall[0] <= end_ns]
+    def _has_read_until(self, member_id: int, ns: int) -> int:
+        """When it must have read what it had received by then: a process that was paused or stalled reads it when it
+        goes on.
+        """
         paused = (fault for fault in self._evidence.faults if fault.what == MemberFaultKind.PAUSE)
-        spans = [(fault.inject_begin_ns, fault.heal_end_ns) for fault in paused if member_id in fault.members]
-        return not any(
-            one_ns <= begin_ns and (other_ns is None or other_ns >= begin_ns - AROUND_NS)
-            for one_ns, other_ns in [*stood, *spans]
-        )
+        spans = [
+            (fault.inject_begin_ns, NEVER_NS if fault.heal_end_ns is None else fault.heal_end_ns)
+            for fault in paused
+            if member_id in fault.members
+        ]
+        return _last_of_chain([*spans, *self._evidence.traces[member_id].stalls], ns, AROUND_NS) + AROUND_NS
 
     @cached_property
     def _received(self) -> Sequence[tuple[Sequence[int], Sequence[int], Sequence[int]]]:
@@ -303,6 +335,21 @@ class _Judge:
 
     def _events(self, member_id: int, begin_ns: int, end_ns: int) -> Iterator[TraceEvent]:
         return (event for event in self._all_events[member_id] if begin_ns < event.ns < end_ns)
+
+
+def _found_down(fault: FaultRecord, member_id: int) -> bool:
+    return fault.inject_proof is not None and was_down(member_id) in fault.inject_proof.evidence
+
+
+def _last_of_chain(spans: Iterable[tuple[int, int]], begin_ns: int, apart_ns: int) -> int:
+    """The end of the last of the spans that follow each other and a moment by no more than that; the moment for
+    none.
+    """
+    until_ns = begin_ns
+    for since_ns, end_ns in sorted(spans):
+        if since_ns <= until_ns + apart_ns:
+            until_ns = max(until_ns, end_ns)
+    return until_ns
 
 
 def _require_statement(fault: FaultRecord) -> None:

@@ -1,0 +1,185 @@
+"""When faults were in effect, by traces written by hand: who was alive when it was killed, and what crosses a cut."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from upheaval.checkers.evidence.fault_windows import check_windows
+from upheaval.checkers.evidence.run_evidence import Evidence
+from upheaval.checkers.verdict import Finding, Verdict
+from upheaval.records import AdminCommand, ControlRecord, Json, Manifest, RunFolder
+from upheaval_chaos.record import FaultRecord, Proof
+from upheaval_node.types import MS, S
+
+Line = dict[str, Json]
+SEEN = Proof(True, "seen")
+ENDS = ["kill", "power-cut", "wipe", "damage", "stop", "restart", "wrong-bytes", "die-in-change"]
+
+
+def line(second: float, event: str, **fields: Json) -> Line:
+    return {"ts": int(second * S), "component": "all", "event": event, **fields}
+
+
+def heard(second: float, sender: int = 0) -> Line:
+    return line(second, "receive", message="CommitPosition", leader_member_id=sender)
+
+
+def lives(begin: float, end: float) -> list[Line]:
+    """A process that hears its leader twice a second, the last time at the end."""
+    beats = [heard(end - n / 2) for n in range(int(2 * (end - begin)))]
+    return [line(begin, "process-start"), *reversed(beats)]
+
+
+def fault(what: str, begin: float, end: float | None = None, *members: int) -> FaultRecord:
+    begin_ns, end_ns = int(begin * S), None if end is None else int(end * S)
+    healed = None if end is None else SEEN
+    return FaultRecord(what, "member-1", begin_ns, begin_ns, end_ns, end_ns, SEEN, healed, members=members or (1,))
+
+
+def judged(
+    path: Path, trace: list[Line], *faults: FaultRecord, commands: tuple[ControlRecord, ...] = ()
+) -> tuple[Verdict, str]:
+    run = RunFolder(path)
+    run.create(Manifest("run-1", "process", 3, "test", 1))
+    for member_id in range(3):
+        run.member(member_id).path.mkdir()
+        lines = trace if member_id == 1 else lives(0, 150)
+        run.member(member_id).trace.write_text("".join(json.dumps(each) + "\n" for each in lines))
+    for each in faults:
+        run.add_fault(each)
+    for command in commands:
+        run.add_control(command)
+    (result,) = check_windows(Evidence(run))
+    assert isinstance(result, Finding)
+    return result.verdict, result.detail
+
+
+@pytest.mark.parametrize("what", ENDS)
+@pytest.mark.parametrize(("died_at", "verdict"), [(59.5, Verdict.VALID), (57, Verdict.UNKNOWN), (10, Verdict.UNKNOWN)])
+def test_a_process_that_a_fault_ends_wrote_shortly_before(
+    what: str, died_at: float, verdict: Verdict, tmp_path: Path
+) -> None:
+    trace = [*lives(0, died_at), *([line(60, "process-end", status=0)] if what == "stop" and died_at > 59 else [])]
+    found, detail = judged(tmp_path, [*trace, *lives(65, 70)], fault(what, 60, 64.9))
+    assert found is verdict
+    assert (f"member 1 had written nothing for {int((60 - died_at) * 1000)} ms before" in detail) is (
+        verdict is Verdict.UNKNOWN
+    )
+
+
+def command(what: str, begin: float, end: float) -> ControlRecord:
+    return ControlRecord(what, int(begin * S), int(end * S), 0, {}, SEEN)
+
+
+@pytest.mark.parametrize(
+    ("others", "commands", "verdict"),
+    [
+        ((fault("kill", 10.5),), (), Verdict.VALID),
+        ((fault("kill", 10.5, 30),), (), Verdict.VALID),
+        ((fault("pause", 10.5, 59),), (), Verdict.VALID),
+        ((fault("pause", 10.5, 30),), (), Verdict.UNKNOWN),
+        ((fault("pause", 10.5, 30), fault("disk-full", 31, 59)), (), Verdict.VALID),
+        ((fault("pause", 10.5, 30), fault("disk-full", 40, 59)), (), Verdict.UNKNOWN),
+        ((fault("pause", 20, 59),), (), Verdict.UNKNOWN),
+        ((fault("disk-full", 10.5, 59, 2),), (), Verdict.UNKNOWN),
+        ((), (command(AdminCommand.ABORT, 10, 11),), Verdict.VALID),
+        ((), (command(AdminCommand.SNAPSHOT, 10, 11),), Verdict.UNKNOWN),
+    ],
+)
+def test_what_hit_the_member_before_explains_its_silence(
+    others: tuple[FaultRecord, ...], commands: tuple[ControlRecord, ...], verdict: Verdict, tmp_path: Path
+) -> None:
+    trace = [*lives(0, 10), *lives(65, 70)]
+    assert judged(tmp_path, trace, *others, fault("wipe", 60, 64.9), commands=commands)[0] is verdict
+
+
+def test_a_fault_before_the_start_of_a_process_explains_nothing_of_its_end(tmp_path: Path) -> None:
+    trace = [*lives(0, 10), *lives(12, 20), *lives(65, 70)]
+    found, detail = judged(tmp_path, trace, fault("kill", 10, 11.9), fault("wipe", 60, 64.9))
+    assert found is Verdict.UNKNOWN
+    assert "wipe of member-1: member 1 had written nothing for 40000 ms before" in detail
+
+
+def test_a_member_that_ended_in_order_may_be_wiped_later(tmp_path: Path) -> None:
+    trace = [*lives(0, 10), line(10.1, "process-end", status=0), *lives(65, 70)]
+    assert judged(tmp_path, trace, fault("wipe", 60, 64.9))[0] is Verdict.VALID
+
+
+def test_stalls_explain_a_silence_before_a_fault(tmp_path: Path) -> None:
+    stalled = line(58, "loop-stall", stall_ns=46 * S)
+    trace = [*lives(0, 12), stalled, *lives(65, 70)]
+    assert judged(tmp_path, trace, fault("wipe", 60.5, 64.9))[0] is Verdict.UNKNOWN
+    assert judged(tmp_path / "then", trace, fault("wipe", 60, 64.9))[0] is Verdict.VALID
+
+
+@pytest.mark.parametrize("what", ["kill", "wipe", "damage"])
+def test_a_process_that_goes_on_after_its_death_contradicts_it(what: str, tmp_path: Path) -> None:
+    trace = [*lives(0, 61), *lives(65, 70)]
+    found, detail = judged(tmp_path, trace, fault(what, 60, 64.9))
+    assert found is Verdict.UNKNOWN
+    assert "wrote a line 1000 ms after it" in detail
+
+
+@pytest.mark.parametrize(
+    ("proof", "others", "verdict"),
+    [
+        ("member 1 is down; its 9 files are gone", (), Verdict.VALID),
+        ("member 1 was down already; its 9 files are gone", (), Verdict.UNKNOWN),
+        ("member 1 was down already; its 9 files are gone", (fault("kill", 30, 64.9),), Verdict.VALID),
+        ("member 1 was down already; its 9 files are gone", (fault("kill", 0, 0.5),), Verdict.UNKNOWN),
+        ("member 1 was down already; its 9 files are gone", (fault("pause", 30, 50),), Verdict.UNKNOWN),
+    ],
+    ids=["ended", "found down", "killed before", "killed before its start", "paused"],
+)
+def test_a_member_without_messages_was_ended_by_the_fault_or_by_another(
+    proof: str, others: tuple[FaultRecord, ...], verdict: Verdict, tmp_path: Path
+) -> None:
+    trace = [line(1, "process-start"), line(9, "role"), line(65, "process-start"), line(70, "role")]
+    wipe = replace(fault("wipe", 60, 64.9), inject_proof=Proof(True, proof))
+    found, detail = judged(tmp_path, trace, *others, wipe)
+    assert found is verdict
+    assert ("it found member 1 down, and nothing explains the end of process 'all'" in detail) is (
+        verdict is Verdict.UNKNOWN
+    )
+
+
+# --- links that are cut ---
+
+CUT = replace(fault("blackhole", 100, 130, 0, 1), where="links 0<->1", links=("0->1", "1->0"))
+
+
+def receives(second: float, *more: Line) -> list[Line]:
+    """Member 1, up to the cut and once more."""
+    return [*lives(0, 99.9), *sorted([heard(second), *more], key=lambda each: int(str(each["ts"])))]
+
+
+@pytest.mark.parametrize(("second", "verdict"), [(100.4, Verdict.VALID), (100.6, Verdict.UNKNOWN)])
+def test_no_message_crosses_a_cut_link(second: float, verdict: Verdict, tmp_path: Path) -> None:
+    assert judged(tmp_path, receives(second), CUT)[0] is verdict
+
+
+@pytest.mark.parametrize(
+    ("second", "stalls", "verdict"),
+    [
+        (100.5, ((100.16, 60),), Verdict.VALID),
+        (125, ((100.16, 60),), Verdict.UNKNOWN),
+        (110.4, ((110, 9_900),), Verdict.VALID),
+        (110.6, ((110, 9_900),), Verdict.UNKNOWN),
+        (102.9, ((101, 900), (102.5, 1_200)), Verdict.VALID),
+        (125, ((101, 900), (125, 60)), Verdict.UNKNOWN),
+        (100.9, ((99, 500),), Verdict.UNKNOWN),
+    ],
+)
+def test_a_stalled_member_reads_old_messages_only_for_a_while(
+    second: float, stalls: tuple[tuple[float, int], ...], verdict: Verdict, tmp_path: Path
+) -> None:
+    """A stall by its end in seconds, and its length in milliseconds."""
+    lines = [line(end, "loop-stall", stall_ns=length_ms * MS) for end, length_ms in stalls]
+    assert judged(tmp_path, receives(second, *lines), CUT)[0] is verdict
+
+
+@pytest.mark.parametrize(("second", "verdict"), [(110.4, Verdict.VALID), (110.6, Verdict.UNKNOWN)])
+def test_a_paused_member_reads_old_messages_only_for_a_while(second: float, verdict: Verdict, tmp_path: Path) -> None:
+    assert judged(tmp_path, receives(second), fault("pause", 99.95, 110), CUT)[0] is verdict
