@@ -1,16 +1,16 @@
 """Whether the log has what a service asked for: right logs, and each with one thing changed."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
-from support.built_runs import good_run
 from upheaval.checkers.own.asked_of_log import CROSSING_MS, LATE_MS, Unasked, log_against_asked
 from upheaval.checkers.own.effects import Effects, Entry, EntryKind
-from upheaval.checkers.own.own_replay import is_timed
-from upheaval.records import RunFolder
+from upheaval.checkers.own.own_replay import untimed_ms
+from upheaval.records import Manifest, RunFolder
 from upheaval_chaos.record import FaultRecord
+from upheaval_node.types import MS, NEVER_NS, S
 
 QUIET = Effects()
 
@@ -51,8 +51,16 @@ class Log:
             self.add()
         return self
 
-    def judged(self, **options: bool) -> Unasked | None:
-        return log_against_asked(self.entries, self.effects, **options)
+    def judged(
+        self, *untimed_ms: tuple[int, int], units_per_ms: int = 1, has_other_services: bool = False
+    ) -> Unasked | None:
+        return log_against_asked(
+            self.entries,
+            self.effects,
+            units_per_ms,
+            has_other_services=has_other_services,
+            untimed_ms=untimed_ms,
+        )
 
 
 @pytest.mark.parametrize(
@@ -146,25 +154,79 @@ def test_an_unknown_timer_may_be_that_of_another_service() -> None:
 )
 def test_what_a_stopped_service_asks_late_is_right(log: Log) -> None:
     assert log.judged() is not None
-    assert log.judged(is_timed=False) is None
+    assert log.judged((1000, log.time)) is None
+    assert log.judged((1000, 1500)) is not None
+    assert log.judged((log.time, NEVER_NS)) is not None
 
 
 def test_a_log_without_bounds_on_time_still_has_each_message_once_and_in_order() -> None:
     for log in (Log().offers(b"a", b"b").has(b"b"), Log().offers(b"a").has(b"a").has(b"a"), Log().fires(7)):
-        assert log.judged(is_timed=False) is not None
+        assert log.judged((0, NEVER_NS)) is not None
 
 
 def test_bounds_are_in_the_unit_of_the_log() -> None:
     log = Log().sets(7, 1020).goes_on(5000)
-    assert log_against_asked(log.entries, log.effects, units_per_ms=1000) is None
+    assert log.judged(units_per_ms=1000) is None
 
 
-@pytest.mark.parametrize(("component", "expected"), [("service", False), ("consensus", True), (None, True)])
-def test_a_run_has_bounds_unless_a_service_was_stopped_alone(
-    component: str | None, expected: bool, tmp_path: Path
+LONG = 1_000_000
+"""Cluster time in milliseconds at which the service is stopped."""
+
+
+@pytest.mark.parametrize(
+    ("log", "says"),
+    [
+        (Log().offers(b"a").goes_on(LONG), "and the log does not have it by position"),
+        (Log().sets(7, 1020).goes_on(LONG), "has not fired by position"),
+        (
+            Log().sets(7, 1050).sets(7, None).goes_on(250_000).fires(7).goes_on(LONG),
+            "and a replay cancels it long before",
+        ),
+    ],
+    ids=["lost message", "lost timer", "cancelled timer"],
+)
+def test_a_service_that_is_stopped_at_the_end_excuses_nothing_before(log: Log, says: str) -> None:
+    found = log.judged((LONG, NEVER_NS))
+    assert found is not None
+    assert says in found.detail
+
+
+def untimed(path: Path, *faults: FaultRecord) -> tuple[tuple[int, int], ...]:
+    """Of a run whose members' wall clocks are 1000 to 1200 ms ahead."""
+    run = RunFolder(path)
+    run.create(Manifest("run-1", "process", 3, "test", 1))
+    for member_id in range(3):
+        run.member(member_id).path.mkdir()
+        epoch_ms = 1000 + member_id * 100 + 5
+        run.member(member_id).trace.write_text(f'{{"ts":5000000,"epoch_ms":{epoch_ms},"event":"process-start"}}\n')
+    for fault in faults:
+        run.add_fault(fault)
+    return untimed_ms(run, 3)
+
+
+STOPPED = FaultRecord("pause", "", 10 * S, 11 * S, 12 * S, 13 * S, members=(0,), component="service")
+
+
+@pytest.mark.parametrize(
+    ("faults", "expected"),
+    [
+        ((), ()),
+        ((replace(STOPPED, component="consensus"), replace(STOPPED, component=None)), ()),
+        ((STOPPED,), ((11_000, 17_200),)),
+        ((replace(STOPPED, heal_begin_ns=None, heal_end_ns=None),), ((11_000, NEVER_NS // MS + 1200),)),
+        ((STOPPED, replace(STOPPED, what="clock-jump", component=None)), ((-49_000, 77_200),)),
+    ],
+    ids=["none", "others", "stopped", "for ever", "with other clocks"],
+)
+def test_the_time_in_which_a_service_alone_was_stopped_does_not_count(
+    faults: tuple[FaultRecord, ...], expected: tuple[tuple[int, int], ...], tmp_path: Path
 ) -> None:
-    good_run(1).write(tmp_path / "run")
-    run = RunFolder(tmp_path / "run")
-    assert is_timed(run)
-    run.add_fault(FaultRecord("pause", "member-0", 1, 2, 3, 4, members=(0,), component=component))
-    assert is_timed(run) is expected
+    """Afterwards it has as long again to catch up with the log."""
+    assert untimed(tmp_path, *faults) == expected
+
+
+def test_without_the_clock_of_any_member_no_time_counts(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    run.create(Manifest("run-1", "process", 3, "test", 1))
+    run.add_fault(STOPPED)
+    assert untimed_ms(run, 3) == ((0, NEVER_NS),)

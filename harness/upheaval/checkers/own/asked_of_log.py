@@ -3,7 +3,7 @@
 A copy of the service reads the log. What it offers and schedules at an entry is what the members' services requested
 there; the cluster must then put it into the log. Time-outs count only time in which the log went on: a pause between
 two entries counts as at most `PAUSE_MS`, so that a stopped leader does not make a timer late. If a fault stops only a
-service, its requests are late while the log goes on; then nothing in the run counts as late.
+service, its requests are late while the log goes on; that time does not count.
 
 This module knows no language, no process and no file: it takes the values of `effects`.
 """
@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
-from math import inf
 from typing import Final
 
 from upheaval.checkers.own.cuts import shown
@@ -48,22 +47,23 @@ def log_against_asked(
     units_per_ms: int = 1,
     *,
     has_other_services: bool = False,
-    is_timed: bool = True,
+    untimed_ms: Sequence[tuple[int, int]] = (),
     payloads: Payloads = AS_TEXT,
 ) -> Unasked | None:
     """The first request that the log lacks, or the first thing in the log without a request; None if all is right.
 
     `effects` are those of a copy that reads all of `entries`. `units_per_ms` is the number of units of cluster time in
-    a millisecond. With `has_other_services`, an unknown timer id may belong to another service. Without `is_timed`,
-    nothing is too late. `payloads` shows messages.
+    a millisecond. With `has_other_services`, an unknown timer id may belong to another service. In `untimed_ms`,
+    intervals of cluster time in milliseconds, nothing is getting late. `payloads` shows messages.
     """
-    late, crossing = (LATE_MS * units_per_ms, CROSSING_MS * units_per_ms) if is_timed else (inf, inf)
-    messages = _Messages(late, payloads)
-    timers = _Timers(units_per_ms, late, crossing, has_other_services=has_other_services)
+    untimed = [(begin_ms * units_per_ms, end_ms * units_per_ms) for begin_ms, end_ms in untimed_ms]
+    messages = _Messages(LATE_MS * units_per_ms, payloads)
+    timers = _Timers(units_per_ms, has_other_services=has_other_services)
     gone_on, last = 0, entries[0].timestamp if entries else 0
     try:
         for entry, effect in zip(entries, effects, strict=True):
-            gone_on += min(max(entry.timestamp - last, 0), PAUSE_MS * units_per_ms)
+            if not any(begin <= entry.timestamp <= end for begin, end in untimed):
+                gone_on += min(max(entry.timestamp - last, 0), PAUSE_MS * units_per_ms)
             last = max(last, entry.timestamp)
             if entry.kind is EntryKind.TERM:
                 messages.restart(gone_on)
@@ -89,7 +89,7 @@ class _Offer:
 class _Messages:
     """The offered messages that are not in the log yet, in order."""
 
-    def __init__(self, late: float, payloads: Payloads) -> None:
+    def __init__(self, late: int, payloads: Payloads) -> None:
         self._late = late
         self._payloads = payloads
         self._offers: deque[_Offer] = deque()
@@ -141,10 +141,10 @@ class _Setting:
 class _Timers:
     """The scheduled timers, and those that may still fire because their expiry was on the way."""
 
-    def __init__(self, units_per_ms: int, late: float, crossing: float, *, has_other_services: bool) -> None:
+    def __init__(self, units_per_ms: int, *, has_other_services: bool) -> None:
         self._units_per_ms = units_per_ms
-        self._late = late
-        self._crossing = crossing
+        self._late = LATE_MS * units_per_ms
+        self._crossing = CROSSING_MS * units_per_ms
         self._has_other_services = has_other_services
         self._set: dict[int, _Setting] = {}
         self._replaced: dict[int, _Setting] = {}

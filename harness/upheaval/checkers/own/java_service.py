@@ -27,7 +27,7 @@ from upheaval.checkers.own.java_copies import (
 )
 from upheaval.checkers.own.java_members import AloneMembers
 from upheaval.checkers.own.java_trails import Difference, first_difference
-from upheaval.checkers.own.own_replay import is_timed
+from upheaval.checkers.own.own_replay import untimed_ms
 from upheaval.checkers.own.played import entries_of, leader_of_term
 from upheaval.checkers.own.replay_process import read_log
 from upheaval.checkers.states.replay import LoggedMessage
@@ -136,7 +136,8 @@ def _judge(run: RunFolder, manifest: Manifest, log_member: int, log_end: int) ->
     service = JavaService(manifest.service, str(Path(manifest.source).absolute()), version)
     log = read_log(str(run.path), log_member, log_end)
     payloads = Payloads.of(run)
-    return _Judge(service, log, entries_of(log, payloads), payloads, not manifest.more_services, is_timed(run))
+    untimed = untimed_ms(run, manifest.members)
+    return _Judge(service, log, entries_of(log, payloads), payloads, not manifest.more_services, untimed)
 
 
 def _require_driven(run: RunFolder, manifest: Manifest, raised: str) -> None:
@@ -183,7 +184,7 @@ class _Judge:
     entries: Sequence[Entry]
     payloads: Payloads
     is_alone: bool
-    is_timed: bool
+    untimed_ms: Sequence[tuple[int, int]]
 
     def judged(self) -> tuple[JavaReplay, str]:
         """Judge by copies. Also returns the first exception of the copy that read the whole log; empty if there was
@@ -255,7 +256,7 @@ class _Judge:
             effects,
             units,
             has_other_services=not self.is_alone,
-            is_timed=self.is_timed,
+            untimed_ms=self.untimed_ms,
             payloads=self.payloads,
         )
         return None if unasked is None else Difference(unasked.detail, unasked.position)

@@ -19,6 +19,8 @@ from upheaval.checkers.own.replay_process import MODULE, Order, Task, encode_sta
 from upheaval.checkers.states.member_state import MemberState
 from upheaval.errors import HarnessError, UsageError
 from upheaval.records import OWN_SYSTEM, Manifest, RunFolder, read_origin, source_digest
+from upheaval_chaos.host_faults import LONGEST_JUMP_MS, HostFaultKind
+from upheaval_node.types import MS, NEVER_NS
 
 _WALL_OF_BUDGET: Final = 9
 """The factor by which wall time may exceed the processor budget, because the machine may be busy."""
@@ -107,7 +109,7 @@ def replay_own(
         CONDITIONS,
         count=COMPARED,
         has_other_services=others,
-        is_timed=is_timed(run),
+        untimed_ms=untimed_ms(run, manifest.members),
         budget_s=replay_budget_s(os.environ),
     )
     with shared_interpreters() as interpreters:
@@ -175,9 +177,34 @@ def ask(
     return answer
 
 
-def is_timed(run: RunFolder) -> bool:
-    """Whether the requests of services are on time: no fault hit only the service of a member."""
-    return all(fault.component != _SERVICE for fault in run.read_faults())
+def untimed_ms(run: RunFolder, members: int) -> tuple[tuple[int, int], ...]:
+    """When the requests of services may have been late, by the wall clocks of members.
+
+    That is while a fault hit only the service of a member, and as long again, in which it catches up with the log.
+    """
+    faults = list(run.read_faults())
+    stopped = [fault for fault in faults if fault.component == _SERVICE]
+    if not stopped:
+        return ()
+    lead_ms = set(_leads_ms(run, members))
+    if not lead_ms:
+        return ((0, NEVER_NS),)
+    jump_ms = LONGEST_JUMP_MS if any(fault.what == HostFaultKind.CLOCK_JUMP for fault in faults) else 0
+    times = []
+    for fault in stopped:
+        begin_ns = fault.inject_begin_ns
+        end_ns = NEVER_NS if fault.heal_end_ns is None else 2 * fault.heal_end_ns - begin_ns
+        times.append((begin_ns // MS + min(lead_ms) - jump_ms, end_ns // MS + max(lead_ms) + jump_ms))
+    return tuple(times)
+
+
+def _leads_ms(run: RunFolder, members: int) -> Iterator[int]:
+    """How far the members' wall clocks were ahead of the monotonic one."""
+    for member in map(run.member, range(members)):
+        for event in member.read_trace() if member.trace.exists() else ():
+            epoch_ms = event.fields.get("epoch_ms")
+            if isinstance(epoch_ms, int):
+                yield epoch_ms - event.ns // MS
 
 
 def why_no_service(run: RunFolder, manifest: Manifest) -> str:

@@ -93,13 +93,13 @@ def judge_replays(
     log: Sequence[LoggedMessage],
     *,
     has_other_services: bool = False,
-    is_timed: bool = True,
+    untimed_ms: Sequence[tuple[int, int]] = (),
     payloads: Payloads = AS_TEXT,
     budget_s: float = BUDGET_S,
     snapshots_max: int = SNAPSHOTS_MAX,
 ) -> Judgement:
     """Judge the service with that name. `payloads` shows messages; `budget_s` is in seconds of processor time,
-    `snapshots_max` in bytes of all snapshots together.
+    `snapshots_max` in bytes of all snapshots together. `untimed_ms`: see `log_against_asked`.
 
     Exits this process if the service raises where a member would not start.
     """
@@ -107,7 +107,7 @@ def judge_replays(
         service,
         log,
         has_other_services=has_other_services,
-        is_timed=is_timed,
+        untimed_ms=untimed_ms,
         payloads=payloads,
         budget_s=budget_s,
         snapshots_max=snapshots_max,
@@ -133,7 +133,7 @@ class _Copies:
         log: Sequence[LoggedMessage],
         *,
         has_other_services: bool,
-        is_timed: bool,
+        untimed_ms: Sequence[tuple[int, int]],
         payloads: Payloads,
         budget_s: float,
         snapshots_max: int,
@@ -143,7 +143,7 @@ class _Copies:
         self._payloads = payloads
         self._entries = entries_of(log, payloads)
         self._has_other_services = has_other_services
-        self._is_timed = is_timed
+        self._untimed_ms = untimed_ms
         self._requests = [message for message in log if is_request(message)][-PROBES:]
         self._budget_s = budget_s
         self._snapshots_max = snapshots_max
@@ -340,7 +340,7 @@ class _Copies:
             effects,
             units_per_ms,
             has_other_services=self._has_other_services,
-            is_timed=self._is_timed,
+            untimed_ms=self._untimed_ms,
             payloads=self._payloads,
         )
 

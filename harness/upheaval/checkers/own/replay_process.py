@@ -66,8 +66,8 @@ class Order:
     high: int = -1
     count: int = 0
     has_other_services: bool = False
-    is_timed: bool = True
-    """False if a fault stopped only a service of a member, which makes its requests late."""
+    untimed_ms: tuple[tuple[int, int], ...] = ()
+    """When requests may have been late, because a fault stopped only a service of a member."""
     begin: int = -1
     """The position of the snapshot to start from, which another copy takes; -1 to read the whole log."""
     as_member: int = -1
@@ -97,7 +97,7 @@ def _judge(order: Order, log: Sequence[LoggedMessage]) -> dict[str, object]:
         order.service,
         log,
         has_other_services=order.has_other_services,
-        is_timed=order.is_timed,
+        untimed_ms=order.untimed_ms,
         payloads=Payloads.of(RunFolder(order.run)),
         budget_s=order.budget_s,
     )
@@ -234,7 +234,9 @@ _TASKS: Final[Mapping[str, Callable[[Order, Sequence[LoggedMessage]], dict[str, 
 
 def _answer(fields: dict[str, Any]) -> dict[str, object]:
     states = [decode_state(state) for state in fields.pop("states")]
-    order = Order(**{**fields, "changed": tuple(Cause(field) for field in fields["changed"])})
+    changed = tuple(Cause(field) for field in fields["changed"])
+    untimed_ms = tuple((begin_ms, end_ms) for begin_ms, end_ms in fields["untimed_ms"])
+    order = Order(**{**fields, "changed": changed, "untimed_ms": untimed_ms})
     log = [] if order.task == Task.FORMS else read_log(order.run, order.member, order.end)
     holes = replay_conditions.enter(order.changed)
     outside = Outside(order.source)
