@@ -437,6 +437,30 @@ def test_no_entry_is_blamed_for_a_record_that_none_touched(tmp_path: Path) -> No
     assert "no entry since the last equal state touches what differs: of record 'l' member 1 has" in finding.detail
 
 
+@pytest.mark.parametrize(
+    ("owners", "verdict"),
+    [
+        ({0: (0, 1)}, Verdict.UNKNOWN),
+        ({0: (0,), 1: (1,)}, Verdict.UNKNOWN),
+        ({0: (0, 1), 1: (1,)}, Verdict.VALID),
+    ],
+    ids=["of one member", "at other positions", "at one position"],
+)
+def test_states_that_nothing_was_compared_with_do_not_agree(
+    owners: dict[int, tuple[int, ...]], verdict: Verdict, tmp_path: Path
+) -> None:
+    """`owners`: which snapshots, by their numbers, each member has."""
+    log = workbench_log()
+    taken = log.snapshots
+    log.snapshots = {member: [taken[member][number] for number in numbers] for member, numbers in owners.items()}
+    run = log.write(tmp_path)
+    run.write_manifest(replace(run.read_manifest(), demanded=(Promise.STATES_AGREE,)))
+    finding = verify_run(tmp_path).finding(Promise.STATES_AGREE)
+    assert finding.verdict is verdict
+    is_unknown = finding.detail == "not checked: no position at which two members have a snapshot"
+    assert is_unknown is (verdict is Verdict.UNKNOWN)
+
+
 def test_a_snapshot_that_is_gone_is_unknown(tmp_path: Path) -> None:
     log = workbench_log()
     log.write(tmp_path)

@@ -243,7 +243,7 @@ def _states_agree(
         return Finding(Promise.STATES_AGREE, Verdict.UNKNOWN, f"a snapshot cannot be read: {snapshots.unreadable}")
     compared = [(where, group) for where, group in sorted(groups.items()) if len(group) > 1]
     if not compared:
-        return Finding(Promise.STATES_AGREE, Verdict.VALID, "no position at which two members have a snapshot")
+        return NotApplicable(Promise.STATES_AGREE, "no position at which two members have a snapshot")
     if all(snapshot.is_empty for snapshot in snapshots.services):
         why = "no service wrote anything into a snapshot: there is no state to compare"
         return NotApplicable(Promise.STATES_AGREE, why)
