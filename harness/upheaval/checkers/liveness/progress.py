@@ -68,7 +68,7 @@ class _Silence:
         begin_ns, end_ns = max(begin_ns, self.begin_ns), min(end_ns, self.end_ns)
         asked = [ns for ns in self.never if begin_ns <= ns <= end_ns]
         begun = asked if len(asked) > _LOST_MAX else []
-        if self.waited_ns < end_ns:
+        if self.waited_ns <= end_ns:
             return min([max(self.waited_ns, begin_ns), *begun]), end_ns
         return (begun[0], begun[-1]) if begun else (end_ns, end_ns)
 
