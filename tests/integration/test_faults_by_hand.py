@@ -129,9 +129,8 @@ def test_files_of_a_stopped_member_are_damaged_and_removed(
     assert "member 1 is running: end it first with `upheaval stop` or `upheaval kill`" in capsys.readouterr().err
     assert main(["kill", *folder, "1"]) == 0
     assert main(["damage", *folder, "1", "last-page"]) == 0
-    assert (
-        "damaged the log of member 1: member 1 was down already; archive/0-0.rec differs from byte " in capsys.readouterr().out
-    )
+    damaged = "damaged the log of member 1: member 1 was down already; archive/0-0.rec differs from byte "
+    assert damaged in capsys.readouterr().out
     assert main(["wipe", *folder, "1"]) == 0
     assert " bytes are gone" in capsys.readouterr().out
     assert FolderFiles(cluster.member(1).folder).names() == []
