@@ -62,8 +62,8 @@ def run_with(path: Path, leader: str, follower: str, *faults: FaultRecord) -> Ru
     run.create(MANIFEST)
     for member_id, lines in enumerate((leader, follower)):
         run.member(member_id).path.mkdir()
-        told = sorted((elected(0) + lines).splitlines(keepends=True), key=lambda each: int(json.loads(each)["ts"]))
-        run.member(member_id).trace.write_text("".join(told))
+        in_order = sorted((elected(0) + lines).splitlines(keepends=True), key=lambda each: int(json.loads(each)["ts"]))
+        run.member(member_id).trace.write_text("".join(in_order))
     for fault in faults:
         run.add_fault(fault)
     return run
