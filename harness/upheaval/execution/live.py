@@ -67,15 +67,16 @@ class LiveStage:
         self._stack.callback(cluster.close)
         for sentence in cluster.notes:
             say(sentence)
-        manifest = replace(
-            self.run.read_manifest(),
-            seed=self._seed,
-            workload=self._workload.to_json(),
-            planned_faults=self._scenario.planned_faults,
-            planned_commands=self._scenario.planned_commands,
-            demanded=self._scenario.promises,
+        self.run.change_manifest(
+            lambda manifest: replace(
+                manifest,
+                seed=self._seed,
+                workload=self._workload.to_json(),
+                planned_faults=self._scenario.planned_faults,
+                planned_commands=self._scenario.planned_commands,
+                demanded=self._scenario.promises,
+            )
         )
-        self.run.write_manifest(manifest)
         self.run.write_scenario(self._scenario.text)
         open_machines(cluster, self._machine_kinds)
         if self._means is None:
