@@ -173,6 +173,20 @@ def test_bandwidth_holds_bytes_back(api: str, dial: Dial) -> None:
     assert time.monotonic() - begin >= 0.3
 
 
+def test_a_timeout_swallows_what_a_limit_holds_back(api: str, dial: Dial) -> None:
+    client = StandardToxiproxy(api)
+    client.add_toxic("p", "bandwidth", "upstream", {"rate": 10})
+    connection = dial()
+    connection.sendall(bytes(60_000))
+    begin = time.monotonic()
+    while not client.sent_bytes().get(("p", "upstream")):
+        assert time.monotonic() - begin < PATIENCE_S
+    client.add_toxic("p", "timeout", "upstream", {"timeout": 0})
+    passed = client.sent_bytes()["p", "upstream"]
+    time.sleep(SILENCE_S)
+    assert client.sent_bytes()["p", "upstream"] == passed < 60_000
+
+
 def test_a_proxy_can_be_switched_off_reset_and_ended(api: str, dial: Dial) -> None:
     connection = dial()
     assert exchange(connection, b"one") == b"one"
