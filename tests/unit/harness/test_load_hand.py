@@ -1,7 +1,14 @@
-"""What changes a load, when the process of its users is gone already."""
+"""What changes a load, when the process of its users is gone already, or does not end."""
 
 import os
+import queue
+from typing import Any
 
+import pytest
+
+from upheaval.errors import EnvironmentFault
+from upheaval.load import users_process
+from upheaval.load.settings import READY, LoadSettings, Progress
 from upheaval.load.users_process import LoadHand
 
 
@@ -24,3 +31,24 @@ def test_a_load_that_is_over_has_no_rate_any_more() -> None:
             hand.set_rate(5.0)
         hand.set_rate(6.0)
         assert written.read() == '{"rate": 5.0}\n'
+
+
+class Unheard:
+    """Implements `users_process.Listener`."""
+
+    def ready(self) -> None:
+        """Do nothing."""
+
+    def progress(self, progress: Progress) -> None:
+        """Do nothing."""
+
+
+def test_users_that_do_not_give_up_the_processor_end_with_the_time_of_their_load(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(users_process, "END_MARGIN_S", 0.0)
+    messages = queue.SimpleQueue[dict[str, Any] | None]()
+    messages.put({READY: True})
+    settings = LoadSettings("", "", 1, duration_s=0.1, timeout_s=0.0)
+    with pytest.raises(EnvironmentFault, match="one of them does not give up the processor"):
+        users_process._follow(messages, Unheard(), LoadHand(), settings)
