@@ -2,6 +2,7 @@
 
 import os
 import queue
+import threading
 from typing import Any
 
 import pytest
@@ -32,6 +33,8 @@ def test_a_load_that_is_over_has_no_rate_any_more() -> None:
         hand.set_rate(6.0)
         assert written.read() == '{"rate": 5.0}\n'
 
+LIMIT_S = 30.0
+
 
 class Unheard:
     """Implements `users_process.Listener`."""
@@ -50,5 +53,9 @@ def test_users_that_do_not_give_up_the_processor_end_with_the_time_of_their_load
     messages = queue.SimpleQueue[dict[str, Any] | None]()
     messages.put({READY: True})
     settings = LoadSettings("", "", 1, duration_s=0.1, timeout_s=0.0)
+    # The end of the process, should nothing else end the wait.
+    end = threading.Timer(LIMIT_S, messages.put, (None,))
+    end.start()
     with pytest.raises(EnvironmentFault, match="one of them does not give up the processor"):
         users_process._follow(messages, Unheard(), LoadHand(), settings)
+    end.cancel()
