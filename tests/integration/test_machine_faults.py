@@ -267,7 +267,7 @@ def test_what_a_machine_lacks_is_one_line(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_slow_disks_need_members_that_sync(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="^disk-slow on processes: members at sync level 0 do not sync their log"):
+    with pytest.raises(UsageError, match=r"^disk-slow on processes: members at sync level 0 do not sync their log"):
         Cluster(runtime="process", folder=tmp_path / "run", machines=["disk-slow"])
     assert not (tmp_path / "run").exists()
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-
 from upheaval.errors import UsageError
 from upheaval.records import Failure, Manifest, RunFolder
 from upheaval.records.seal import add_failure

@@ -33,6 +33,7 @@ def test_a_load_that_is_over_has_no_rate_any_more() -> None:
         hand.set_rate(6.0)
         assert written.read() == '{"rate": 5.0}\n'
 
+
 LIMIT_S = 30.0
 
 
