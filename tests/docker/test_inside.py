@@ -150,26 +150,24 @@ def test_a_member_whose_answer_got_lost_is_not_dead(tmp_path: Path, node_image: 
         cluster.down()
 
 
-@pytest.fixture
-def another_boot(monkeypatch: pytest.MonkeyPatch) -> None:
+def boot_earlier(monkeypatch: pytest.MonkeyPatch) -> None:
     """This machine booted an hour before that of the engine."""
     read = time.clock_gettime
     monkeypatch.setattr(time, "clock_gettime", lambda clock: read(clock) + 3600 * (clock == time.CLOCK_BOOTTIME))
 
 
-def test_a_container_on_this_kernel_has_its_clock(container: Any) -> None:
+def test_a_container_on_another_kernel_is_refused(container: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     require_shared_clock(container, "member 0")
-
-
-def test_a_container_on_another_kernel_is_refused(container: Any, another_boot: None) -> None:
+    boot_earlier(monkeypatch)
     with pytest.raises(EnvironmentFault, match=f"^{ANOTHER_KERNEL}-3600"):
         require_shared_clock(container, "member 0")
 
 
 def test_a_cluster_on_another_kernel_does_not_start(
-    tmp_path: Path, node_image: str, engine: Client, another_boot: None
+    tmp_path: Path, node_image: str, engine: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster = DockerCluster.create(tmp_path / "run", ClusterSpec(members=1, image=node_image))
+    boot_earlier(monkeypatch)
     with cluster, pytest.raises(EnvironmentFault, match=ANOTHER_KERNEL):
         cluster.up()
     assert left_of(engine, cluster.config.run_id) == []
