@@ -73,7 +73,7 @@ class Mistaken(Taker):
     @task
     def recognise(self):
         request = json.dumps({"id": self.new_id(), "lock": "lock-9"}).encode()
-        self.call("take", request, accepts=lambda answer: json.loads(answer)["id"] == 1)
+        self.call("take", request, accepts=lambda answer: answer["id"] == 1)
 
 class Idle(ClusterUser):
     pass
