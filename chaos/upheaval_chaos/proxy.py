@@ -227,6 +227,10 @@ class _Pipe:
     async def _pass_on(self, data: bytes) -> None:
         rest = memoryview(data)
         while rest:
+            # A limited stream takes so long for a chunk that a time-out may begin meanwhile.
+            if self._proxy.toxics_of(self._stream, "timeout"):
+                self._swallowed(self._stream)
+                return
             limits = [toxic.get("rate") * 1000 for toxic in self._proxy.toxics_of(self._stream, "bandwidth")]
             rate = min((limit for limit in limits if limit), default=0)
             piece = rest[: max(rate // _PIECES_A_SECOND, 1)] if rate else rest

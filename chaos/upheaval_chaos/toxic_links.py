@@ -152,15 +152,17 @@ class ToxicInjector:
                 held.is_there = True
 
     def _take(self, toxics: Iterable[_Wanted]) -> None:
-        for stream, kind in ((wanted.stream, wanted.kind) for wanted in toxics):
-            held = self._held.get((stream, kind))
-            if held is None:
-                continue
-            held.count -= 1
-            if not held.count:
-                del self._held[stream, kind]
-                if held.is_there:
-                    self._api_of(stream.proxy).remove_toxic(stream.proxy.name, kind, stream.direction)
+        keys = [key for wanted in toxics if (key := (wanted.stream, wanted.kind)) in self._held]
+        for key in keys:
+            held, (stream, kind) = self._held[key], key
+            if held.count == 1 and held.is_there:
+                self._api_of(stream.proxy).remove_toxic(stream.proxy.name, kind, stream.direction)
+                held.is_there = False
+        # Counted down last, so that `lift` also works after a partial failure.
+        for key in keys:
+            self._held[key].count -= 1
+            if not self._held[key].count:
+                del self._held[key]
 
     def _streams(self, links: Sequence[Link]) -> Iterable[Stream]:
         return dict.fromkeys(stream for link in links for stream in streams_of(link, self._legs))

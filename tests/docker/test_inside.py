@@ -3,6 +3,7 @@
 And eyes, which are asked again and again.
 """
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,14 +12,16 @@ import pytest
 import requests
 
 from support.built_images import running
+from support.docker_runs import left_of
 from upheaval.errors import EnvironmentFault, UnknownOutcome
 from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.engine import Client
 from upheaval.runtimes.docker.eye import Eye
-from upheaval.runtimes.docker.inside import ContainerEnded, run_inside, run_silent
+from upheaval.runtimes.docker.inside import ContainerEnded, require_shared_clock, run_inside, run_silent
 from upheaval.system import ClusterSpec
 from upheaval.waits import wait_until
 
+ANOTHER_KERNEL = "the Docker engine runs containers on another kernel, whose clock differs by "
 COUNTING = 'n=0; while read line; do n=$((n+1)); echo "said $n"; done'
 LOST_ONCE = "test -e /tmp/{mark} || { touch /tmp/{mark}; exit 0; }; "
 
@@ -145,3 +148,26 @@ def test_a_member_whose_answer_got_lost_is_not_dead(tmp_path: Path, node_image: 
         cluster.member(0).resume()
     finally:
         cluster.down()
+
+
+def boot_earlier(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This machine booted an hour before that of the engine."""
+    read = time.clock_gettime
+    monkeypatch.setattr(time, "clock_gettime", lambda clock: read(clock) + 3600 * (clock == time.CLOCK_BOOTTIME))
+
+
+def test_a_container_on_another_kernel_is_refused(container: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    require_shared_clock(container, "member 0")
+    boot_earlier(monkeypatch)
+    with pytest.raises(EnvironmentFault, match=f"^{ANOTHER_KERNEL}-3600"):
+        require_shared_clock(container, "member 0")
+
+
+def test_a_cluster_on_another_kernel_does_not_start(
+    tmp_path: Path, node_image: str, engine: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = DockerCluster.create(tmp_path / "run", ClusterSpec(members=1, image=node_image))
+    boot_earlier(monkeypatch)
+    with cluster, pytest.raises(EnvironmentFault, match=ANOTHER_KERNEL):
+        cluster.up()
+    assert left_of(engine, cluster.config.run_id) == []

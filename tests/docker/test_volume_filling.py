@@ -1,29 +1,77 @@
-"""A volume that could not be filled is no member's data: the next start fills a new one."""
+"""A volume that could not be filled is no member's data: the next start fills it, also after the harness was killed."""
 
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
 
 import docker
 import pytest
 
+from upheaval.runtimes.docker.collect import read_file
 from upheaval.runtimes.docker.containers import ContainerPlan, _require_volume
 from upheaval.runtimes.docker.engine import Client
 from upheaval.system import in_containers
 
+SYSTEM = in_containers("upheaval")
+KILLED = """
+import os, sys
+from pathlib import Path
+from upheaval.runtimes.docker import containers
+from upheaval.runtimes.docker.engine import connected
+from upheaval.system import in_containers
 
-def test_a_volume_that_was_not_filled_does_not_stay(tmp_path: Path, node_image: str, engine: Client) -> None:
+name, image, files = sys.argv[1:]
+containers._pack = lambda *_: os._exit(9)
+plan = containers.ContainerPlan("member-0", {}, (), {}, "none", name, name, image, {}, restore=Path(files))
+with connected() as client:
+    containers._require_volume(client, plan, in_containers("upheaval"), {"of": "the test"})
+"""
+
+
+@pytest.fixture
+def name(engine: Client) -> Iterator[str]:
+    """That of a volume, which is removed with what was made beside it."""
     name = f"upheaval-filling-{uuid4().hex[:12]}"
-    system = in_containers("upheaval")
+    yield name
+    for container in engine.containers.list(all=True, filters={"name": name}):
+        container.remove(force=True)
+    for volume in engine.volumes.list(filters={"name": name}):
+        volume.remove(force=True)
+
+
+def has_file(engine: Client, image: str, name: str) -> bool:
+    """Whether the volume has the member's trace."""
+    mounts = {name: {"bind": str(SYSTEM.folder), "mode": "ro"}}
+    container = engine.containers.create(image, name=f"{name}-reader", volumes=mounts, network_mode="none")
+    try:
+        return read_file(container, str(SYSTEM.folder / "trace.jsonl")) == b"{}"
+    finally:
+        container.remove(force=True)
+
+
+@pytest.mark.parametrize("end", ["fails", "is killed"])
+def test_a_volume_that_was_not_filled_is_filled_by_the_next_start(
+    end: str, name: str, tmp_path: Path, node_image: str, engine: Client
+) -> None:
     files = tmp_path / "files"
     plan = ContainerPlan("member-0", {}, (), {}, "none", name, name, node_image, {}, restore=files)
-    try:
+    if end == "fails":
         with pytest.raises(FileNotFoundError):
-            _require_volume(engine, plan, system, {})
-        with pytest.raises(docker.errors.NotFound):
-            engine.volumes.get(name)
-        files.mkdir()
-        _require_volume(engine, plan, system, {})
-        assert engine.volumes.get(name).name == name
-    finally:
-        for volume in engine.volumes.list(filters={"name": name}):
-            volume.remove(force=True)
+            _require_volume(engine, plan, SYSTEM, {"of": "the test"})
+    else:
+        command = [sys.executable, "-c", KILLED, name, node_image, str(files)]
+        assert subprocess.run(command, env=os.environ, check=False, timeout=300).returncode == 9
+    files.mkdir()
+    (files / "trace.jsonl").write_text("{}")
+    _require_volume(engine, plan, SYSTEM, {"of": "the test"})
+    assert engine.volumes.get(name).attrs["Labels"] == {"of": "the test"}
+    assert has_file(engine, node_image, name)
+    with pytest.raises(docker.errors.NotFound):
+        engine.containers.get(f"{name}-filling")
+    # A whole one stays as it is.
+    (files / "trace.jsonl").write_text("of an earlier time")
+    _require_volume(engine, plan, SYSTEM, {})
+    assert has_file(engine, node_image, name)

@@ -7,12 +7,14 @@ import pytest
 
 from support.live_clusters import end_without_trace
 from upheaval.cli.main import main
-from upheaval.errors import UnknownOutcome
+from upheaval.errors import EnvironmentFault, UnknownOutcome
+from upheaval.execution.links import ProxiedLinks
 from upheaval.records import RunFolder
 from upheaval.runtimes.member_files import FolderFiles
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.runtimes.process_node import ProcessNode
 from upheaval.system import ClusterSpec
+from upheaval.ui.hands import Hands
 from upheaval_chaos import faults
 from upheaval_chaos.faults import MemberFault, MemberFaultKind, Members
 
@@ -139,3 +141,23 @@ def test_files_of_a_stopped_member_are_damaged_and_removed(
     records = list(cluster.run.read_faults())
     assert [record.what for record in records] == ["kill", "damage", "wipe"]
     assert all(record.is_proved and record.heal_end_ns for record in records), records
+
+
+def test_a_link_fault_that_is_there_in_part_is_on_record_and_can_be_healed(tmp_path: Path) -> None:
+    cluster = ProcessCluster.create(tmp_path / "c", ClusterSpec(members=2))
+    try:
+        links, hands = ProxiedLinks(cluster, 1), Hands(cluster)
+        cluster.use_links(links)
+        cluster.up()
+        # One of the proxies refuses its part, after others have taken theirs.
+        fields = {"name": "timeout_downstream", "type": "latency", "stream": "downstream"}
+        links._api._call("POST", "/proxies/1-to-0-log/toxics", fields)
+        with pytest.raises(EnvironmentFault, match="refused POST /proxies/1-to-0-log/toxics"):
+            hands.inject("blackhole member-0 <-> member-1")
+        (record,) = hands.open_faults()
+        assert record.inject_proof is not None
+        assert not record.inject_proof.holds
+        hands.heal(record.name)
+        assert hands.open_faults() == []
+    finally:
+        end_without_trace(cluster)

@@ -19,6 +19,7 @@ from upheaval.execution.machines import machine_kinds, require_amounts, require_
 from upheaval.runtimes import process_machines
 from upheaval.runtimes.owner import Owner
 from upheaval.system import system_named
+from upheaval.testing.cluster import Cluster
 from upheaval_chaos.host_faults import ON_PROCESSES, HostFault, HostFaultKind
 
 STATEMENTS = {
@@ -134,6 +135,61 @@ def test_a_volume_is_filled_freed_and_saved(whose: str, tmp_path: Path) -> None:
     assert (folder / "inside").read_text() == "inside"
 
 
+KILLED = """
+import os, sys
+from pathlib import Path
+from upheaval.runtimes import volumes
+
+folder, moment = Path(sys.argv[1]), sys.argv[2]
+(folder / "log").write_text("before")
+copy, unmount = volumes._copy, volumes._unmount
+
+def die_in_copy(source, target):
+    (target / "partial").touch()
+    os._exit(9)
+
+def die_in_fill(source, target):
+    if target == folder:
+        die_in_copy(source, target)
+    copy(source, target)
+
+def die_after_unmount(place):
+    unmount(place)
+    os._exit(9)
+
+def killed(action, **changes):
+    if not os.fork():
+        vars(volumes).update(changes)
+        action()
+    os.wait()
+
+volume = volumes.Volume(folder)
+if moment == "filling":
+    killed(volume.mount, _copy=die_in_fill)
+else:
+    volume.mount()
+    (folder / "log").write_text("inside")
+    killed(volume.save, **({"_copy": die_in_copy} if moment == "copying" else {"_unmount": die_after_unmount}))
+print(folder.is_mount())
+volumes.Volume(folder).save()
+print(folder.is_mount(), (folder / "log").read_text(), [path.name for path in folder.iterdir()])
+print([path.name for path in folder.parent.iterdir() if not path.name.startswith("volume-")])
+"""
+
+
+@pytest.mark.parametrize(
+    ("moment", "is_mounted", "log"),
+    [("filling", True, "before"), ("copying", True, "inside"), ("unmounted", False, "inside")],
+)
+def test_a_harness_that_is_killed_loses_no_files_of_a_volume(
+    moment: str, is_mounted: bool, log: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "volume"
+    folder.mkdir()
+    done = as_root(tmp_path, "-c", KILLED, str(folder), moment)
+    assert done.stdout.splitlines() == [str(is_mounted), f"False {log} ['log']", "['volume']"], done.stderr
+
+
 LEFT_ALONE = """
 import subprocess, sys
 from pathlib import Path
@@ -207,7 +263,13 @@ def test_what_a_machine_lacks_is_one_line(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(
         EnvironmentFault, match=r"^clock-jump needs libfaketimeMT\.so\.1: install Debian's package faketime$"
     ):
-        require_machines([HostFaultKind.CLOCK_JUMP])
+        require_machines([HostFaultKind.CLOCK_JUMP], 0)
+
+
+def test_slow_disks_need_members_that_sync(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"^disk-slow on processes: members at sync level 0 do not sync their log"):
+        Cluster(runtime="process", folder=tmp_path / "run", machines=["disk-slow"])
+    assert not (tmp_path / "run").exists()
 
 
 def test_machines_are_for_faults_that_need_some() -> None:

@@ -69,6 +69,12 @@ class Taker(ClusterUser):
             assert token > self.latest.get(lock, 0), f"{lock} has an older token"
             self.latest[lock] = token
 
+class Mistaken(Taker):
+    @task
+    def recognise(self):
+        request = json.dumps({"id": self.new_id(), "lock": "lock-9"}).encode()
+        self.call("take", request, accepts=lambda answer: answer["id"] == 1)
+
 class Idle(ClusterUser):
     pass
 
@@ -139,6 +145,17 @@ def test_the_order_of_a_set_is_seen_though_simulated_members_share_a_hash_seed(f
     assert Promise.SNAPSHOT_IS_REPLAY in broken
     # A member that began with a snapshot has put the same names into its set in another order.
     assert broken <= {Promise.SNAPSHOT_IS_REPLAY, Promise.STATES_AGREE}
+
+
+def test_a_test_of_answers_that_raises_fails_its_call_and_the_load_goes_on(folder: Path) -> None:
+    (folder / "short.scenario").write_text("title Calls\nwait operations 120\n")
+    users = ("--service", "lock:Lock", "--user", "takers:Mistaken")
+    done = upheaval(folder, "run", "short.scenario", *users, "--runtime", "simulated", "--dir", "run", "--json")
+    assert done.returncode == 1, done
+    failed = [each for each in json.loads(done.stdout)["promises"] if each["verdict"] == "invalid"]
+    assert [each["promise"] for each in failed] == [Promise.TASKS_PASSED]
+    assert "TypeError" in failed[0]["detail"]
+    assert "takers.py" in failed[0]["detail"]
 
 
 def test_a_seed_whose_users_are_told_wrong_fails_everywhere_and_is_tried_first_the_next_time(folder: Path) -> None:

@@ -103,6 +103,22 @@ def test_a_sync_that_has_not_completed_promises_nothing() -> None:
     assert lost > 0
 
 
+def test_a_power_cut_ends_the_syncs_in_flight() -> None:
+    left = set()
+    for seed in range(30):
+        world, media, owner = disk(seed)
+        file = media.storage(owner).open("f", create=True)
+        file.sync(1)
+        file.sync_later(1, lambda _error: None)
+        media.power_cut()
+        media.storage(owner).rename("f", "g")
+        world.run_for(10**8)
+        assert list(media.syncs) == []
+        media.power_cut()
+        left.add(tuple(media.paths))
+    assert ("f",) in left
+
+
 def test_the_kernel_writes_back_after_some_seconds() -> None:
     world, media, owner = disk()
     file = media.storage(owner).open("f", create=True)

@@ -145,6 +145,38 @@ def test_a_reset_ends_the_connections_between_two_hosts_on_both_sides() -> None:
     assert pair.client.closed == pair.server.closed == "reset by the network"
 
 
+def test_a_connection_that_lost_bytes_to_a_time_out_ends_when_that_is_lifted() -> None:
+    pair = Pair(to_send=b"before")
+    pair.world.run_for(S)
+    pair.fabric.silence("a", "b", "", 5 * S)
+    pair.client.say(b"during")
+    pair.world.run_for(S)
+    # In flight when the fault is healed.
+    pair.client.say(b"last")
+    pair.fabric.silence("a", "b", "", None)
+    pair.client.say(b"after")
+    pair.world.run_for(S)
+    assert pair.server.received == b"before"
+    assert pair.client.closed == pair.server.closed == "closed by the network"
+
+
+def test_a_channel_under_two_time_outs_stays_silent_until_both_are_lifted() -> None:
+    pair = Pair(to_send=b"before")
+    pair.world.run_for(S)
+    pair.fabric.silence("a", "b", "", 5 * S)
+    pair.fabric.silence("a", "b", "1", 5 * S)
+    pair.client.say(b"during")
+    pair.world.run_for(S)
+    pair.fabric.silence("a", "b", "", None)
+    pair.client.say(b"still during")
+    pair.world.run_for(S)
+    assert pair.client.closed == pair.server.closed == ""
+    pair.fabric.silence("a", "b", "1", None)
+    pair.world.run_for(S)
+    assert pair.server.received == b"before"
+    assert pair.client.closed == pair.server.closed == "closed by the network"
+
+
 def test_unix_addresses_and_own_names_stay_inside_the_host() -> None:
     world = World(1)
     fabric = Fabric(world)

@@ -62,20 +62,21 @@ class LiveStage:
         """Make and start the cluster and its links, and start the load."""
         if self._means is not None:
             require_link_images(self._runtime, self._means, self._system)
-        require_machines(self._machine_kinds)
+        require_machines(self._machine_kinds, self._spec.sync_level)
         cluster = self._cluster = create_cluster(self._runtime, self.run.path, self._spec)
         self._stack.callback(cluster.close)
         for sentence in cluster.notes:
             say(sentence)
-        manifest = replace(
-            self.run.read_manifest(),
-            seed=self._seed,
-            workload=self._workload.to_json(),
-            planned_faults=self._scenario.planned_faults,
-            planned_commands=self._scenario.planned_commands,
-            demanded=self._scenario.promises,
+        self.run.change_manifest(
+            lambda manifest: replace(
+                manifest,
+                seed=self._seed,
+                workload=self._workload.to_json(),
+                planned_faults=self._scenario.planned_faults,
+                planned_commands=self._scenario.planned_commands,
+                demanded=self._scenario.promises,
+            )
         )
-        self.run.write_manifest(manifest)
         self.run.write_scenario(self._scenario.text)
         open_machines(cluster, self._machine_kinds)
         if self._means is None:

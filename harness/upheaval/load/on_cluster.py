@@ -74,8 +74,9 @@ def write_workload(cluster: AnyCluster, settings: LoadSettings) -> None:
         "rate": settings.rate,
         "duration_s": settings.duration_s,
     }
-    manifest = replace(cluster.run.read_manifest(), seed=settings.seed, workload={"locust": workload}, converge=None)
-    cluster.run.write_manifest(manifest)
+    cluster.run.change_manifest(
+        lambda manifest: replace(manifest, seed=settings.seed, workload={"locust": workload}, converge=None)
+    )
 
 
 def _user(cluster: AnyCluster, wanted: str | None) -> str:

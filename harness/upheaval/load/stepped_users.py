@@ -58,6 +58,7 @@ class SteppedClient:
         self._condition: Callable[[], bool] = lambda: True
         self._accepts: Test | None = None
         self._answers: list[bytes] = []
+        self._raised: Exception | None = None
 
     # --- for the agent ---
 
@@ -108,19 +109,22 @@ class SteppedClient:
             raise TimeoutExpired("no session within the time-out")
 
     def request(self, payload: Buffer, accepts: Test | None = None) -> bytes:
-        """The first message that `accepts` takes. Raises `NotSent`, or `OutcomeUnknown` once no answer can come."""
+        """The first message that `accepts` takes. Raises `NotSent`, or `OutcomeUnknown` once no answer can come, and
+        what `accepts` raises.
+        """
         session, self.invoke_ns = self.session, self._clock_ns()
         deadline_ns = self.invoke_ns + self._timeout_ns
         self._answers.clear()
+        self._raised = None
         self._accepts = accepts or (lambda _: True)
         try:
             self._send(session, payload, deadline_ns)
             term = session.leadership_term_id
-            self.wait(
-                lambda: bool(self._answers) or session.is_closed or session.leadership_term_id != term, deadline_ns
-            )
+            self.wait(lambda: self._is_tested or session.is_closed or session.leadership_term_id != term, deadline_ns)
         finally:
             self._accepts = None
+        if self._raised is not None:
+            raise self._raised
         if not self._answers:
             raise OutcomeUnknown("no answer: the outcome of the request is unknown")
         return self._answers.pop()
@@ -140,11 +144,24 @@ class SteppedClient:
             else:
                 self.wait(lambda: session.is_connected or session.is_closed, deadline_ns)
 
+    @property
+    def _is_tested(self) -> bool:
+        """Whether `accepts` has taken a message, or raised."""
+        return bool(self._answers) or self._raised is not None
+
     def _on_message(self, timestamp: int, payload: Buffer) -> None:  # noqa: ARG002 - the cluster time is not needed
-        if self._accepts is not None and not self._answers and self._accepts(payload):
+        if self._accepts is not None and not self._is_tested and self._takes(self._accepts, payload):
             self._answers.append(bytes(payload))
         elif self.on_unasked is not None:
             self.on_unasked(payload)
+
+    def _takes(self, accepts: Test, payload: Buffer) -> bool:
+        """A test that raises fails its own request, in the greenlet of its user."""
+        try:
+            return accepts(payload)
+        except Exception as error:  # noqa: BLE001 - the user's own function
+            self._raised = error
+            return False
 
 
 class _Context(LoadContext):

@@ -92,13 +92,16 @@ def run_users(settings: LoadSettings, log: Path, listener: Listener, hand: LoadH
     with _process(settings, log) as process, hand.holding(_input_of(process)):
         messages = _listen(process)
         try:
-            statistics = _follow(messages, listener, hand, _end_timeout_s(settings))
+            statistics = _follow(messages, listener, hand, settings)
         except KeyboardInterrupt:
             if settings.page is None:
                 raise
             hand.end()
-            statistics = _follow(messages, listener, hand, _end_timeout_s(settings))
-        status = process.wait()
+            statistics = _follow(messages, listener, hand, settings)
+        try:
+            status = process.wait(_end_timeout_s(settings))
+        except subprocess.TimeoutExpired:
+            raise EnvironmentFault("the users have ended, and a thread of theirs goes on: make it a daemon") from None
     if statistics is None or status != 0:
         raise EnvironmentFault(f"the users ended with status {status}: {_last_line(log)}")
     return statistics
@@ -159,15 +162,15 @@ def _end_timeout_s(settings: LoadSettings) -> float:
     return 2 * (2 * settings.timeout_s + END_MARGIN_S)
 
 
-def _follow(messages: _Messages, listener: Listener, hand: LoadHand, end_timeout_s: float) -> Statistics | None:
+def _follow(messages: _Messages, listener: Listener, hand: LoadHand, settings: LoadSettings) -> Statistics | None:
     """Report progress until the statistics arrive, and return them; None if the process ended without them.
 
-    Raises `EnvironmentFault` if the process is not done `end_timeout_s` after its end was requested.
+    Raises `EnvironmentFault` if the process is not done long after its end was requested, or its time was over.
     """
     deadline = math.inf
     while True:
         if hand.is_ended:
-            deadline = min(deadline, time.monotonic() + end_timeout_s)
+            deadline = min(deadline, time.monotonic() + _end_timeout_s(settings))
         try:
             message = messages.get(timeout=_LOOK_S)
         except queue.Empty:
@@ -181,6 +184,8 @@ def _follow(messages: _Messages, listener: Listener, hand: LoadHand, end_timeout
         if PROGRESS in message:
             listener.progress(Progress(**message[PROGRESS]))
         if READY in message:
+            if settings.page is None and settings.duration_s is not None:
+                deadline = min(deadline, time.monotonic() + settings.duration_s + _end_timeout_s(settings))
             listener.ready()
 
 

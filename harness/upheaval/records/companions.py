@@ -145,7 +145,7 @@ def _keep(folder: Path, config: CompanionConfig) -> None:
         return
     others = [entry for entry in known if entry.name != config.name]
     entries = [asdict(entry) for entry in sorted([*others, config], key=lambda entry: entry.name)]
-    RunFolder(folder).unseal()
+    RunFolder(folder).remove_seal()
     write_atomically(folder / COMPANIONS_FILE, jsonfields.to_json({"companions": entries}) + "\n")
 
 

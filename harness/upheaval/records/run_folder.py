@@ -16,6 +16,7 @@ from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.records import jsonfields
 from upheaval.records.client_stalls import STALLS_NAME, ClientStall, parse_client_stall
 from upheaval.records.connect_attempts import ATTEMPTS_NAME, ConnectAttempt, parse_connect_attempt
+from upheaval.records.folder_lock import locked
 from upheaval.records.history import HistoryWriter, Operation, read_history
 from upheaval.records.jsonfields import FieldError, FilePath, Json, OneOf, T, Within
 from upheaval.records.session_ends import SessionEnd, parse_session_end
@@ -316,16 +317,29 @@ class RunFolder:
     def write_scenario(self, text: str) -> None:
         """Add the scenario of a run that is beginning, and name its file in the manifest. Raises `EnvironmentFault`."""
         write_atomically(self.scenario_file, text)
-        manifest = self.read_manifest()
-        self.write_manifest(replace(manifest, written=(*manifest.written, SCENARIO_NAME)))
+        self.change_manifest(lambda manifest: replace(manifest, written=(*manifest.written, SCENARIO_NAME)))
 
     def write_manifest(self, manifest: Manifest) -> None:
         """Replace the manifest in one step, so that a reader never sees half of it. This removes the seal."""
         write_atomically(self.manifest_file, replace(manifest, sealed=None).to_json())
         self.seal_file.unlink(missing_ok=True)
 
+    def change_manifest(self, change: Callable[[Manifest], Manifest]) -> None:
+        """Write what `change` makes of the manifest, and no other process changes it meanwhile. This removes the seal.
+
+        Raises as `read_manifest` and `write_manifest`.
+        """
+        with locked(self.path):
+            self.write_manifest(change(self.read_manifest()))
+
     def unseal(self) -> None:
         """Remove the seal, because the run goes on: what it appends now does not change what was collected."""
+        if self.seal_file.exists():
+            with locked(self.path):
+                self.remove_seal()
+
+    def remove_seal(self) -> None:
+        """As `unseal`, for a caller that holds the folder's lock."""
         if self.seal_file.exists():
             self.write_manifest(self.read_manifest())
 
@@ -384,9 +398,10 @@ class RunFolder:
         return _values(parse_client_stall, self.client_stalls_file)
 
     def add_fault(self, fault: FaultRecord) -> None:
-        """Append a fault to `faults.jsonl`."""
-        self.unseal()
-        _append_line(self.faults_file, fault.to_json())
+        """Append a fault to `faults.jsonl`. Several processes may do so, and heal others meanwhile."""
+        with locked(self.path):
+            self.remove_seal()
+            _append_line(self.faults_file, fault.to_json())
 
     def add_control(self, control: ControlRecord) -> None:
         """Append an admin command to `controls.jsonl`."""
@@ -408,11 +423,19 @@ class RunFolder:
         return _values(parse_control, self.controls_file)
 
     def heal_fault(self, healed: FaultRecord) -> None:
-        """Replace the record of a fault, written when it was injected, with that of the healed fault."""
-        faults = list(self.read_faults())
-        faults[faults.index(healed.unhealed())] = healed
-        self.unseal()
-        write_atomically(self.faults_file, "".join(fault.to_json() + "\n" for fault in faults))
+        """Replace the record of a fault, written when it was injected, with that of the healed fault.
+
+        If another process healed the fault first, its record stays. Raises `UsageError` for a fault without a record.
+        """
+        before = healed.unhealed()
+        with locked(self.path):
+            faults = list(self.read_faults())
+            if before in faults:
+                faults[faults.index(before)] = healed
+                self.remove_seal()
+                write_atomically(self.faults_file, "".join(fault.to_json() + "\n" for fault in faults))
+            elif before not in [fault.unhealed() for fault in faults]:
+                raise UsageError(f"{self.faults_file} has no {healed.what} of {healed.where} to heal")
 
     def read_consensus(self) -> Iterator[TraceEvent]:
         """The messages that forwarders saw between members, read as a trace; none if the file does not exist."""

@@ -17,6 +17,7 @@ from upheaval.records import jsonfields
 from upheaval.records.client_stalls import STALLS_NAME
 from upheaval.records.companions import COMPANIONS_FILE, companion_folders
 from upheaval.records.connect_attempts import ATTEMPTS_NAME
+from upheaval.records.folder_lock import locked
 from upheaval.records.jsonfields import FieldError
 from upheaval.records.origin import ORIGIN_FILE
 from upheaval.records.payloads import SCHEMA_FILE
@@ -49,16 +50,17 @@ def seal(run: RunFolder) -> None:
 
     Raises `EnvironmentFault` when its files cannot be read or the seal cannot be written.
     """
-    manifest = run.read_manifest()
-    if manifest.sealed is not None:
-        return
-    try:
-        digests = seal_of(run)
-    except OSError as error:
-        raise EnvironmentFault(f"cannot seal {run.path}: {error}") from error
-    text = json.dumps({"format": FORMAT_VERSION, **asdict(digests)}, indent=2) + "\n"
-    write_atomically(run.seal_file, text)
-    write_atomically(run.manifest_file, replace(manifest, sealed=digest_of_text(text)).to_json())
+    with locked(run.path):
+        manifest = run.read_manifest()
+        if manifest.sealed is not None:
+            return
+        try:
+            digests = seal_of(run)
+        except OSError as error:
+            raise EnvironmentFault(f"cannot seal {run.path}: {error}") from error
+        text = json.dumps({"format": FORMAT_VERSION, **asdict(digests)}, indent=2) + "\n"
+        write_atomically(run.seal_file, text)
+        write_atomically(run.manifest_file, replace(manifest, sealed=digest_of_text(text)).to_json())
 
 
 def add_failure(run: RunFolder, failure: Failure) -> None:
@@ -68,9 +70,9 @@ def add_failure(run: RunFolder, failure: Failure) -> None:
     """
     if not run.manifest_file.is_file():
         return
-    manifest = run.read_manifest()
-    run.write_manifest(replace(manifest, failures=(*manifest.failures, failure)))
-    if manifest.sealed is not None:
+    was_sealed = run.read_manifest().sealed is not None
+    run.change_manifest(lambda manifest: replace(manifest, failures=(*manifest.failures, failure)))
+    if was_sealed:
         seal(run)
 
 

@@ -4,8 +4,10 @@ The environment of a member in the process runtime names its owner. It is empty 
 command that started it. This module knows processes, not clusters.
 """
 
+import contextlib
 import signal
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -23,6 +25,7 @@ from upheaval.system.process_table import (
 
 OWNER_VARIABLE: Final = "UPHEAVAL_HARNESS"
 FOLDER_VARIABLE: Final = "UPHEAVAL_RUN_FOLDER"
+_SHARED_MEMORY: Final = Path("/dev/shm")
 
 
 def owner_variables(folder: Path, *, detached: bool) -> dict[str, str]:
@@ -56,6 +59,7 @@ def end_abandoned() -> list[str]:
         begin_ns = time.monotonic_ns()
         send_signal(run.processes, signal.SIGKILL)
         wait_until_gone(run.processes, run_id)
+        remove_shared_clocks(process.pid for process in run.processes)
         if run.folder:
             members = (process.member_id for process in run.processes)
             end_ns = time.monotonic_ns()
@@ -63,3 +67,11 @@ def end_abandoned() -> list[str]:
                 members, begin_ns, end_ns, "the process that had started them was gone"
             )
     return sorted(runs)
+
+
+def remove_shared_clocks(pids: Iterable[int]) -> None:
+    """Remove the two files in shared memory that libfaketime, if it was loaded, leaves for each ended process."""
+    for pid in pids:
+        for name in (f"faketime_shm_{pid}", f"sem.faketime_sem_{pid}"):
+            with contextlib.suppress(OSError):
+                (_SHARED_MEMORY / name).unlink(missing_ok=True)

@@ -155,7 +155,7 @@ class Conditions(ABC):
             FinalPosition(s.member_id, s.append_position, s.commit_position, s.leadership_term_id) for s in seen
         )
         converge = Converge(not why, completed_ns, finals, why)
-        self.run.write_manifest(replace(self.run.read_manifest(), converge=converge))
+        self.run.change_manifest(lambda manifest: replace(manifest, converge=converge))
         return converge
 
 

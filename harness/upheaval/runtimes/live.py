@@ -344,7 +344,7 @@ class LiveCluster(Conditions, Generic[Member_co]):
         The wait lasts up to four times as long while members make progress. The run continues, so final positions from
         an earlier end are removed. On a failure, everything that was started here is ended.
         """
-        self.run.write_manifest(replace(self.run.read_manifest(), converge=None))
+        self.run.change_manifest(lambda manifest: replace(manifest, converge=None))
         self.note_policy()
         with self.all_or_nothing():
             self._prepare()

@@ -367,6 +367,8 @@ class ProcessCluster(LiveCluster[ProcessMember]):
                 )
         except OSError as error:
             raise EnvironmentFault(f"cannot start {who}: {error.strerror} ({log})") from error
+        # The kernel may have given the id of an ended process again.
+        self._exit_statuses.pop(pid, None)
         self._spawned.append(_Spawned(pid, who, log, start))
         self.started.append(pid)
 

@@ -10,18 +10,17 @@ volume as any other process would, and sees in `sync_watch` how long syncs take.
 
 import contextlib
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Collection
 from pathlib import Path
 from typing import Final, NoReturn
 
 from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
-from upheaval.records import write_atomically
+from upheaval.records import owned_folder, write_atomically
 from upheaval.runtimes import slow_syncs
+from upheaval.runtimes.abandoned import remove_shared_clocks
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.runtimes.sync_watch import SyncWatch
 from upheaval.runtimes.volumes import Volume, require_volumes
@@ -48,7 +47,6 @@ _MEETS_FULL_DISK_S: Final = 60.0
 _SLOWEST_SYNC_MS: Final = 1000
 """A longer sync would not fit into one look at a member."""
 _TRIED_S: Final = 30.0
-_SHARED_MEMORY: Final = Path("/dev/shm")
 
 
 class ProcessMachines:
@@ -62,6 +60,7 @@ class ProcessMachines:
         self._volumes: dict[int, list[Volume]] = {}
         self._refused = dict.fromkeys(cluster.member_ids, 0)
         self._offsets_ms = dict.fromkeys(cluster.member_ids, 0)
+        self._folders = contextlib.ExitStack()
         self._clocks: Path | None = None
         self._latencies: Path | None = None
         self._syncs: dict[int, SyncWatch] = {}
@@ -82,11 +81,9 @@ class ProcessMachines:
             while volumes:
                 volumes[-1].save()
                 volumes.pop()
+        self._folders.close()
         if self._clocks is not None:
-            shutil.rmtree(self._clocks, ignore_errors=True)
-            _remove_traces_of_clocks(self._cluster.started)
-        if self._latencies is not None:
-            shutil.rmtree(self._latencies, ignore_errors=True)
+            remove_shared_clocks(self._cluster.started)
 
     # --- injector ---
 
@@ -210,7 +207,7 @@ class ProcessMachines:
     def _make_clocks(self) -> None:
         library = find_library()
         preload = " ".join(filter(None, (str(library), os.environ.get("LD_PRELOAD"))))
-        self._clocks = Path(tempfile.mkdtemp(prefix="upheaval-clocks-"))
+        self._clocks = self._folders.enter_context(owned_folder("clocks"))
         for member in self._cluster.members:
             self.move_clock(member.member_id, 0)
             member.variables = {
@@ -222,7 +219,7 @@ class ProcessMachines:
             }
 
     def _make_syncs_slow(self) -> None:
-        self._latencies = Path(tempfile.mkdtemp(prefix="upheaval-disks-"))
+        self._latencies = self._folders.enter_context(owned_folder("disks"))
         for member in self._cluster.members:
             self.slow_disk(member.member_id, 0)
             member.wrapper = [*_slowed(self._latency_file(member.member_id)), *member.wrapper]
@@ -253,8 +250,12 @@ class ProcessMachines:
         raise UsageError(f"the process runtime cannot do this to member {member_id}: use --runtime simulated")
 
 
-def require_machines(kinds: Collection[HostFaultKind]) -> None:
-    """Raises `EnvironmentFault` when this machine cannot support faults of these kinds."""
+def require_machines(kinds: Collection[HostFaultKind], sync_level: int) -> None:
+    """Raises `UsageError` when members at this sync level show nothing of a fault of these kinds, and
+    `EnvironmentFault` when this machine cannot support one.
+    """
+    if HostFaultKind.DISK_SLOW in kinds and sync_level == 0:
+        raise UsageError("disk-slow on processes: members at sync level 0 do not sync their log: use level 1 or 2")
     if HostFaultKind.CLOCK_JUMP in kinds:
         find_library()
     if HostFaultKind.DISK_FULL in kinds:
@@ -276,14 +277,6 @@ def find_library() -> Path:
             for path in folder.glob(pattern):
                 return path
     raise EnvironmentFault(f"clock-jump needs {_LIBRARY}: install Debian's package faketime")
-
-
-def _remove_traces_of_clocks(pids: Collection[int]) -> None:
-    """Remove the two files in shared memory that libfaketime leaves for each process."""
-    for pid in pids:
-        for name in (f"faketime_shm_{pid}", f"sem.faketime_sem_{pid}"):
-            with contextlib.suppress(OSError):
-                (_SHARED_MEMORY / name).unlink(missing_ok=True)
 
 
 def _slowed(latency_file: Path) -> list[str]:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 
+from upheaval.records import Manifest
 from upheaval.runtimes import cluster_file
 from upheaval.runtimes.live import AnyCluster
 from upheaval.system import system_named
@@ -26,7 +27,10 @@ def note_system(cluster: AnyCluster, text: str) -> None:
         return
     cluster.config = replace(cluster.config, system=text)
     cluster_file.save(cluster.config, cluster.runtime, cluster.folder)
-    manifest = cluster.run.read_manifest()
     digest = system_named(text).digest
-    systems = (*manifest.systems_before, before)
-    cluster.run.write_manifest(replace(manifest, system=text, system_sha256=digest, systems_before=systems))
+
+    def renewed(manifest: Manifest) -> Manifest:
+        systems = (*manifest.systems_before, before)
+        return replace(manifest, system=text, system_sha256=digest, systems_before=systems)
+
+    cluster.run.change_manifest(renewed)

@@ -34,12 +34,18 @@ class Volume:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._filled = folder.with_name(f"{folder.name}.volume")
+        """A file that is there while the volume is mounted and has what the folder had."""
+        self._saved = folder.with_name(f"{folder.name}.saved")
+        """A complete copy of the volume, from before the unmount until it is the folder."""
         self._most_used = 0
 
     def mount(self) -> None:
         """Create the folder and move its files into the volume. Raises `EnvironmentFault` without the right to
         mount.
         """
+        with locked(self.folder.parent):
+            self._put_saved_back()
         self.folder.mkdir(exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f"{self.folder.name}-", dir=self.folder.parent) as name:
             _copy(self.folder, Path(name))
@@ -47,6 +53,7 @@ class Volume:
             try:
                 _run("mount", "-t", "tmpfs", "-o", options, f"{_SOURCE}{Owner.me()}", str(self.folder))
                 _copy(Path(name), self.folder)
+                self._filled.touch()
             except BaseException:
                 # The files below the mount are complete, and a save would replace them by a part of them.
                 if self.folder.is_mount():
@@ -70,17 +77,38 @@ class Volume:
         """Unmount the volume and keep its files in the folder. If they do not fit, raises `EnvironmentFault` and stays
         mounted.
 
-        Another harness may save the same volume at the same time. The second one finds nothing left to do.
+        Another harness may save the same volume at the same time. The second one finds nothing left to do. After an
+        interruption, the next call goes on. If a harness was killed while it filled the volume, the folder's own files
+        are the complete ones.
         """
         with locked(self.folder.parent):
-            if not self.folder.is_mount():
-                return
-            copy = self.folder.with_name(f"{self.folder.name}.saved")
-            copy.mkdir(exist_ok=True)
-            _copy(self.folder, copy)
-            _unmount(self.folder)
-            shutil.rmtree(self.folder)
-            copy.rename(self.folder)
+            try:
+                if self.folder.is_mount():
+                    if self._filled.exists():
+                        self._copy_out()
+                    _unmount(self.folder)
+            finally:
+                if not self.folder.is_mount():
+                    self._put_saved_back()
+
+    def _copy_out(self) -> None:
+        part = self.folder.with_name(f"{self.folder.name}.part")
+        for old in (part, self._saved):
+            shutil.rmtree(old, ignore_errors=True)
+        part.mkdir()
+        _copy(self.folder, part)
+        part.rename(self._saved)
+
+    def _put_saved_back(self) -> None:
+        """Replace the folder, on which nothing is mounted, by the copy of the volume, if there is one."""
+        if self._saved.exists():
+            old = self.folder.with_name(f"{self.folder.name}.old")
+            shutil.rmtree(old, ignore_errors=True)
+            if self.folder.exists():
+                self.folder.rename(old)
+            self._saved.rename(self.folder)
+            shutil.rmtree(old)
+        self._filled.unlink(missing_ok=True)
 
     # --- observer ---
 

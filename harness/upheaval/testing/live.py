@@ -43,7 +43,7 @@ class LiveBackend:
         origin: Source | None = None,
     ) -> None:
         kinds = machine_kinds(machines)
-        require_machines(kinds)
+        require_machines(kinds, spec.sync_level)
         if origin is None:
             self.target = cluster = create_cluster(runtime, folder, spec)
         else:
@@ -51,7 +51,7 @@ class LiveBackend:
             self.target = cluster = restore(origin, folder, spec, runtime=runtime)
         self.run: RunFolder = cluster.run
         self._first_id = next_id(self.run.read_history()) if self.run.history_file.is_file() else 0
-        self.run.write_manifest(replace(self.run.read_manifest(), seed=seed))
+        self.run.change_manifest(lambda manifest: replace(manifest, seed=seed))
         self._history: HistoryWriter | None = None
         self._calls = CallLog(
             cluster.config.service, self._add_call, self.run.add_stray, time.monotonic_ns, self._first_id
@@ -117,8 +117,7 @@ class LiveBackend:
 
     def load(self, settings: WorkloadSettings) -> ProcessLoad:
         """The load is in the manifest and runs in a separate thread."""
-        manifest = replace(self.run.read_manifest(), workload=settings.to_json())
-        self.run.write_manifest(manifest)
+        self.run.change_manifest(lambda manifest: replace(manifest, workload=settings.to_json()))
         self._load = ProcessLoad(self.target, settings, first_id=self._first_id)
         self._load.start()
         return self._load

@@ -77,8 +77,12 @@ class Hands:
         if isinstance(fault, MemberFault | FileFault):
             self._cluster.inject(fault, name)
             return
-        proof = self._driver.inject(name, fault)
-        self._cluster.run.add_fault(_of_hands(self._driver.record_of(name)))
+        try:
+            proof = self._driver.inject(name, fault)
+        finally:
+            # A part of it may be there although it failed.
+            if name in self._driver.active:
+                self._cluster.run.add_fault(_of_hands(self._driver.record_of(name)))
         if not proof.holds:
             raise UnknownOutcome(f"{statement}, {proof}")
 

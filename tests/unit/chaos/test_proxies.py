@@ -92,6 +92,12 @@ def exchange(connection: socket.socket, data: bytes) -> bytes:
     return got
 
 
+def drain(connection: socket.socket) -> None:
+    """Read to the end of the stream."""
+    while connection.recv(65536):
+        pass
+
+
 def test_bytes_pass_are_counted_and_an_end_of_stream_passes_too(api: str, dial: Dial) -> None:
     connection = dial()
     payload = bytes(range(256)) * 1000
@@ -171,6 +177,22 @@ def test_bandwidth_holds_bytes_back(api: str, dial: Dial) -> None:
     begin = time.monotonic()
     assert len(exchange(connection, b"x" * 40_000)) == 40_000
     assert time.monotonic() - begin >= 0.3
+
+
+def test_a_timeout_swallows_what_a_limit_holds_back(api: str, dial: Dial) -> None:
+    client = StandardToxiproxy(api)
+    client.add_toxic("p", "bandwidth", "upstream", {"rate": 10})
+    connection = dial()
+    connection.sendall(bytes(60_000))
+    begin = time.monotonic()
+    while not client.sent_bytes().get(("p", "upstream")):
+        assert time.monotonic() - begin < PATIENCE_S
+    client.add_toxic("p", "timeout", "upstream", {"timeout": 0})
+    passed = client.sent_bytes()["p", "upstream"]
+    connection.settimeout(SILENCE_S)
+    with pytest.raises(TimeoutError):
+        drain(connection)
+    assert client.sent_bytes()["p", "upstream"] == passed < 60_000
 
 
 def test_a_proxy_can_be_switched_off_reset_and_ended(api: str, dial: Dial) -> None:

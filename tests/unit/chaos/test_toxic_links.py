@@ -65,6 +65,27 @@ def test_lifting_what_was_never_imposed_leaves_what_another_fault_holds(api: Sta
     assert toxics(api) == held
 
 
+def test_lifting_again_what_failed_leaves_what_another_fault_holds(api: StandardToxiproxy) -> None:
+    links = ToxicInjector(lambda _: api)
+    proxy = ProxyPlace(0, 2, "log").name
+    for name in (proxy, ProxyPlace(2, 0, "log").name):
+        api.create(name, "127.0.0.1:1")
+    links.impose([THERE, MISSING], CUT)
+    links.impose([THERE], CUT)
+    held = {toxic for toxic in toxics(api) if not toxic.startswith((proxy, ProxyPlace(2, 0, "log").name))}
+    # Its proxy does not answer for a while.
+    api._call("DELETE", f"/proxies/{proxy}")
+    for _ in range(2):
+        with pytest.raises(EnvironmentFault):
+            links.lift([THERE, MISSING], CUT)
+    api.create(proxy, "127.0.0.1:1")
+    api.add_toxic(proxy, "timeout", UPSTREAM, {"timeout": 0})
+    links.lift([THERE, MISSING], CUT)
+    assert toxics(api) == held
+    links.lift([THERE], CUT)
+    assert toxics(api) == set()
+
+
 @pytest.mark.parametrize("legs", [STREAM_LEGS, DATAGRAM_LEGS])
 def test_every_stream_belongs_to_one_link(legs: Mapping[str, Sequence[str]]) -> None:
     ends = (CLIENTS, 0, 1, 2)

@@ -28,6 +28,16 @@ with owned_folder("trial") as folder:
     print(folder, flush=True)
     sys.stdin.read()
 """
+SLOW_DISKS = """
+import sys, tempfile
+tempfile.tempdir = sys.argv[1]
+from upheaval.runtimes.process import ProcessCluster
+from upheaval.runtimes.process_machines import ProcessMachines
+from upheaval_chaos.host_faults import HostFaultKind
+machines = ProcessMachines(ProcessCluster.create(sys.argv[1] + "/run"), [HostFaultKind.DISK_SLOW])
+print(machines._latencies, flush=True)
+sys.stdin.read()
+"""
 DAY_S = 86_400
 
 
@@ -56,9 +66,9 @@ def process(variables: Mapping[str, str]) -> Iterator["subprocess.Popen[bytes]"]
 
 
 @contextmanager
-def holder(place: Path) -> Iterator["tuple[subprocess.Popen[str], Path]"]:
+def holder(place: Path, program: str = HOLDER) -> Iterator["tuple[subprocess.Popen[str], Path]"]:
     """A process with a temporary folder of its own."""
-    command = [sys.executable, "-c", HOLDER, str(place)]
+    command = [sys.executable, "-c", program, str(place)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as started:
         assert started.stdout is not None
         yield started, Path(started.stdout.readline().strip())
@@ -76,6 +86,9 @@ def test_processes_of_a_harness_that_is_gone_are_ended(capsys: pytest.CaptureFix
     with process(lives) as second, process(kept) as third:
         for _ in range(50):
             with process(gone) as first:
+                clocks = [Path(f"/dev/shm/{name}_{first.pid}") for name in ("faketime_shm", "sem.faketime_sem")]
+                for clock in clocks:
+                    clock.touch()
                 line = f"process {first.pid} (a companion of run clean-gone)"
                 planned = cleaned(capsys, "--dry-run")
                 if first.poll() is not None:
@@ -83,6 +96,7 @@ def test_processes_of_a_harness_that_is_gone_are_ended(capsys: pytest.CaptureFix
                 assert f"would end {line}" in planned
                 lines = cleaned(capsys)
                 assert first.wait(10) == -signal.SIGKILL
+                assert not any(clock.exists() for clock in clocks)
                 assert not any("clean-lives" in each or "clean-kept" in each for each in lines)
                 if f"ended {line}" in lines:
                     break
@@ -101,6 +115,15 @@ def test_temporary_folders_without_an_owner_go(place: Path, capsys: pytest.Captu
         assert f"removed folder {left}" in cleaned(capsys)
         assert sorted(place.iterdir()) == sorted([held, place / "upheaval-of-somebody-else"])
         second.kill()
+
+
+def test_what_the_machines_of_a_killed_harness_had_goes(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with holder(place, SLOW_DISKS) as (first, left):
+        assert not any(str(left) in line for line in cleaned(capsys))
+        first.kill()
+        first.wait()
+        assert f"removed folder {left}" in cleaned(capsys)
+        assert not left.exists()
 
 
 def new_run(folder: Path, run_id: str, days: float, runtime: str = "process") -> Path:

@@ -41,7 +41,7 @@ from upheaval.runtimes.docker.engine import (
 from upheaval.runtimes.docker.engine_run import EngineRun
 from upheaval.runtimes.docker.eye import Eye
 from upheaval.runtimes.docker.files import VolumeFiles
-from upheaval.runtimes.docker.inside import ATTEMPTS, ContainerEnded
+from upheaval.runtimes.docker.inside import ATTEMPTS, ContainerEnded, require_shared_clock
 from upheaval.runtimes.docker.node import POLL_INTERVAL_S, DockerNode
 from upheaval.runtimes.docker.reaper import choose_cleaning
 from upheaval.runtimes.live import LiveCluster, LiveMember, Result
@@ -223,6 +223,8 @@ class DockerMember(LiveMember[DockerNode]):
             restore=self.folder if holds_sockets and self.folder.is_dir() else None,
         )
         start_container(cluster.client, plan, system)
+        if holds_sockets and self.member_id == 0:
+            require_shared_clock(self.node.container(component), self.name)
 
 
 class DockerCluster(LiveCluster[DockerMember]):

@@ -3,6 +3,7 @@
 testcontainers creates containers and networks; the docker SDK does the rest. `labels` and `reaper` remove them.
 """
 
+import contextlib
 import ipaddress
 import random
 import tarfile
@@ -156,34 +157,33 @@ def start_container(client: Client, plan: ContainerPlan, system: SystemInContain
 def _require_volume(client: Client, plan: ContainerPlan, system: SystemInContainers, labels: Mapping[str, str]) -> None:
     """The member's volume. A new one is filled through a container that never runs, since no disk is shared with the
     engine.
+
+    The engine creates the volume with that carrier, which goes once all files are there. So after a harness was killed,
+    the next start sees that a part of them is missing, and fills the volume again.
     """
     import docker
 
+    name = f"{plan.volume}-filling"
+    is_filled = bool(plan.source) or plan.restore is not None
     try:
-        client.volumes.get(plan.volume)
+        carrier = client.containers.get(name) if is_filled else None
     except docker.errors.NotFound:
-        volume = client.volumes.create(name=plan.volume, labels={**labels, **plan.volume_labels})
-    else:
-        return
-    if not plan.source and plan.restore is None:
-        return
-    try:
-        _fill_volume(client, plan, system)
-    except BaseException:
-        # The next start would take a part of the files for all that the member has.
-        volume.remove(force=True)
-        raise
-
-
-def _fill_volume(client: Client, plan: ContainerPlan, system: SystemInContainers) -> None:
-    mounts = {plan.volume: {"bind": str(system.folder), "mode": "rw"}}
-    carrier = client.containers.create(plan.image, volumes=mounts, labels=dict(plan.labels), network_mode="none")
-    try:
-        with tempfile.TemporaryFile() as packed:
-            _pack(plan, packed)
-            carrier.put_archive(str(system.folder), packed)
-    finally:
-        carrier.remove(force=True)
+        carrier = None
+    if carrier is None:
+        with contextlib.suppress(docker.errors.NotFound):
+            client.volumes.get(plan.volume)
+            return
+        labels_of_volume = {**labels, **plan.volume_labels}
+        if not is_filled:
+            client.volumes.create(name=plan.volume, labels=labels_of_volume)
+            return
+        mount = docker.types.Mount(str(system.folder), plan.volume, labels=labels_of_volume)
+        settings = {"mounts": [mount], "labels": dict(plan.labels), "network_mode": "none"}
+        carrier = client.containers.create(plan.image, name=name, **settings)
+    with tempfile.TemporaryFile() as packed:
+        _pack(plan, packed)
+        carrier.put_archive(str(system.folder), packed)
+    carrier.remove(force=True)
 
 
 def _pack(plan: ContainerPlan, packed: IO[bytes]) -> None:

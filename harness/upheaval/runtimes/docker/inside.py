@@ -5,6 +5,7 @@ always prints something, the caller retries it. This module knows no members.
 """
 
 import contextlib
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -13,6 +14,8 @@ from upheaval.runtimes.docker.engine import engine_errors
 from upheaval_chaos.programs import printed
 
 ATTEMPTS: Final = 3
+CLOCK_TOLERANCE_S: Final = 0.1
+"""Several times the resolution of `/proc/uptime`."""
 
 
 class ContainerEnded(UnknownOutcome):
@@ -41,6 +44,31 @@ def run_silent(container: Any, command: Sequence[str], doing: str, *, stderr: bo
     with ended_errors(doing):
         status, output = container.exec_run(list(command), stderr=stderr)
     return status or 0, printed(output or b"").strip()
+
+
+def require_shared_clock(container: Any, who: str) -> None:
+    """Raises `EnvironmentFault` when the container runs on another kernel than this process, as with an engine on
+    another machine or in a virtual one: what the harness and the members record could not be compared in time.
+
+    Compares clocks, not boot ids, which some containers replace. One that cannot be read now is not compared.
+    """
+    before_s = _since_boot_s()
+    try:
+        _, text = run_inside(container, ("cat", "/proc/uptime"), f"asking {who} for its clock", stderr=False)
+        inside_s = float(text.split()[0])
+    except (UnknownOutcome, LookupError, ValueError):
+        return
+    after_s = _since_boot_s()
+    if not before_s - CLOCK_TOLERANCE_S <= inside_s <= after_s + CLOCK_TOLERANCE_S:
+        raise EnvironmentFault(
+            f"the Docker engine runs containers on another kernel, whose clock differs by {inside_s - after_s:.1f} s: "
+            "their times cannot be compared with those of this machine; run upheaval on the engine's machine"
+        )
+
+
+def _since_boot_s() -> float:
+    """The clock that `/proc/uptime` shows, on Linux; elsewhere no container has the clock of this machine."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 @contextlib.contextmanager

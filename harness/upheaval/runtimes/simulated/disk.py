@@ -190,6 +190,7 @@ class Disk:
         """Changes that were begun, and those in which the process died."""
         self.power_losses = 0
         """How often it was seen to have fallen back to what is durable."""
+        self.power_cuts = 0
         self.refused = 0
         """Changes that found no room."""
         self.grown = 0
@@ -366,7 +367,8 @@ class Disk:
         self._world.after(WRITE_BACK_INTERVAL_NS, self._write_back_periodically)
 
     def power_cut(self) -> None:
-        """Keep the durable content, plus a random part of the rest."""
+        """Keep the durable content, plus a random part of the rest. No sync in flight completes."""
+        self.power_cuts += 1
         named = self._world.stream(f"power-cut/{self._name}").randint(0, len(self._journal))
         for path, inode in self._journal[:named]:
             self._apply(path, inode)
@@ -441,14 +443,16 @@ class SimulatedFile:
             self._complete(self._inode.begin_sync())
 
     def sync_later(self, level: int, done: Callable[[Exception | None], None]) -> None:
-        """Completes after the disk's latency, unless the process has died meanwhile."""
+        """Completes after the disk's latency, unless the process has died or the power was cut meanwhile."""
         self._may_die()
         if level == 0:
             self._owner.post(lambda: done(None))
             return
-        closed, began_ns = self._inode.begin_sync(), self._world.now_ns
+        closed, began_ns, boot = self._inode.begin_sync(), self._world.now_ns, self._disk.power_cuts
 
         def complete() -> None:
+            if self._disk.power_cuts != boot:
+                return
             self._complete(closed)
             self._disk.syncs.append((began_ns, self._world.now_ns - began_ns))
             if self._owner.alive:

@@ -122,9 +122,14 @@ class Pipe:
 
     def _end_silence(self, since_ns: int) -> None:
         if self.heard_ns == since_ns and self.link.timeout_ns is not None:
-            self.receiver.receive(b"", "closed by the network")
-            if self.receiver.other is not None:
-                self.receiver.other.receive(b"", "closed by the network")
+            self.break_off()
+
+    def break_off(self) -> None:
+        """End the connection at both ends. What is in flight is lost."""
+        for end in (self.receiver, self.receiver.other):
+            if end is not None:
+                end.incoming.segments.clear()
+                end.receive(b"", EndReason.BROKEN_OFF)
 
     def _stall(self) -> None:
         if self.stalled_since_ns is None:
@@ -413,12 +418,19 @@ class Fabric:
             link.cut_since_ns = self.world.now_ns
 
     def silence(self, source: str, target: str, port: str, timeout_ns: int | None) -> None:
-        """Drop all bytes on the link, and end connections after a silence of that time-out; None ends that."""
+        """Drop all bytes on the link, and end connections after a silence of that time-out; None ends that.
+
+        As with Toxiproxy, its end ends the connections of the link: what they carried has a hole.
+        """
         link = self._links.channel(source, target, port)
         link.silence_ns = timeout_ns
         for end in list(self._ends):
-            if end.incoming.link.belongs_to(link):
+            if not end.incoming.link.belongs_to(link):
+                continue
+            if end.incoming.link.timeout_ns is not None:
                 end.incoming.watch_silence()
+            elif end.other is not None:
+                end.incoming.break_off()
 
     def heal(self, source: str, target: str, port: str = "") -> None:
         """Heal the link. Waiting bytes arrive with a retransmission, later for a longer cut."""

@@ -14,6 +14,7 @@ class EndReason(StrEnum):
     RESET = "reset by peer"
     RESET_ON_THE_WAY = "reset by the network"
     TIMED_OUT = "connection timed out"
+    BROKEN_OFF = "closed by the network"
 
 
 class Owner(Protocol):
