@@ -24,12 +24,13 @@ final class ModuleWatch extends StallWatch {
     private volatile long commitPosition = -1;
 
     ModuleWatch(final Trace trace, final int memberId) {
-        this(trace, memberId, idleStrategy());
+        super(trace);
+        this.memberId = memberId;
     }
 
-    /** Idles as {@code idleStrategy} does. */
+    /** Idles as {@code idleStrategy} does, however long that sleeps. */
     ModuleWatch(final Trace trace, final int memberId, final IdleStrategy idleStrategy) {
-        super(trace, idleStrategy);
+        super(trace, idleStrategy, Long.MAX_VALUE);
         this.memberId = memberId;
     }
 
@@ -54,9 +55,17 @@ final class ModuleWatch extends StallWatch {
         look();
     }
 
-    /** Whether the module was open and is no more. */
-    boolean isClosed() {
-        return state != null && !isOpen(module.electionStateCounter());
+    /** Whether the module went through a cycle and is still open. */
+    boolean isOpen() {
+        return state != null && isOpen(module.electionStateCounter());
+    }
+
+    /** The module ends, by what happened in a cycle that does not come to its idle strategy; an invoker calls none. */
+    void lookAtEnd() {
+        measureStall();
+        if (isOpen(module.electionStateCounter()) && isOpen(module.leadershipTermIdCounter())) {
+            lookAtPlace();
+        }
     }
 
     /** The module was closed, and looks after nothing any more. */
@@ -70,13 +79,17 @@ final class ModuleWatch extends StallWatch {
         if (!isOpen(module.electionStateCounter()) || !isOpen(module.leadershipTermIdCounter())) {
             return;
         }
+        lookAtPlace();
+        lookAtState(ConsensusModule.State.get(module.moduleStateCounter().get()));
+        lookAtRole(Cluster.Role.get((int)module.clusterNodeRoleCounter().get()));
+        lookAtElection(ElectionState.get(module.electionStateCounter().get()));
+    }
+
+    private void lookAtPlace() {
         leadershipTermId = module.leadershipTermIdCounter().get();
         if (isOpen(module.commitPositionCounter())) {
             lookAtCommitPosition(module.commitPositionCounter().get());
         }
-        lookAtState(ConsensusModule.State.get(module.moduleStateCounter().get()));
-        lookAtRole(Cluster.Role.get((int)module.clusterNodeRoleCounter().get()));
-        lookAtElection(ElectionState.get(module.electionStateCounter().get()));
     }
 
     private void lookAtCommitPosition(final long found) {
