@@ -172,16 +172,15 @@ def test_a_member_whose_module_an_invoker_runs_ends_at_a_position(tmp_path: Path
     assert last.fields["log_position"] > 0
 
 
-def test_a_launcher_that_starts_no_member_again_is_refused_at_once(
-    tmp_path: Path, made: list[ProcessCluster]
-) -> None:
+def test_a_launcher_that_starts_no_member_again_is_refused_at_once(tmp_path: Path, made: list[ProcessCluster]) -> None:
     once = f"sh -c 'test -e once && echo it runs already && exit 0; touch once; exec {odd('plain')}'"
     cluster = ProcessCluster.create(tmp_path / "run", spec_of(once, tmp_path))
     made.append(cluster)
     cluster.up()
     cluster.member(0).stop()
     cluster.member(0).node.start()
-    with pytest.raises(EnvironmentFault, match="ended with status 0: its launcher started no component .*it runs already"):
+    says = r"ended with status 0: its launcher started no component .*it runs already"
+    with pytest.raises(EnvironmentFault, match=says):
         cluster.wait_until_leader(TIMEOUT_S)
 
 

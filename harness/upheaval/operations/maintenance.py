@@ -5,7 +5,7 @@ has to catch up. This module knows no runtime: `Hosts` is what each runtime impl
 """
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -32,7 +32,7 @@ class Hosts(Protocol):
         """Let the next start of the member, which is down, use the new version."""
 
     def require_renewed(self, member_id: int) -> None:
-        """Raises `EnvironmentFault` if the member, which was started again, runs another version than it was renewed to."""
+        """Raises `EnvironmentFault` if the member, which was started again, does not run the version of its renewal."""
 
     def fetch(self, member_id: int) -> None:
         """Copy the files that a member has written into the run folder, unless it writes there itself."""

@@ -22,8 +22,8 @@ REMOVAL_S: Final = 5.0
 
 @contextlib.contextmanager
 def owned_folder(purpose: str, *, in_memory: bool = False) -> Iterator[Path]:
-    """A new folder, empty apart from its lock file; removed at the end of the block. `in_memory`: in shared memory, where
-    the machine has it.
+    """A new folder, empty apart from its lock file; removed at the end of the block. `in_memory`: in shared memory,
+    where the machine has it.
     """
     place = SHARED_MEMORY if in_memory and os.access(SHARED_MEMORY, os.W_OK) else Path(tempfile.gettempdir())
     abandoned_folders(purpose, remove=True)

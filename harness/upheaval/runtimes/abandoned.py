@@ -79,7 +79,7 @@ def remove_drivers(run_id: str) -> None:
 
 
 def abandoned_drivers() -> list[Path]:
-    """The directories of media drivers that have ended, in runs without a live process, that are untouched for an hour."""
+    """The directories of media drivers that have ended, an hour ago or more, in runs without a live process."""
     run_ids = {variables[RUN_ID_VARIABLE] for _, variables in environments() if RUN_ID_VARIABLE in variables}
     lives = {directory for run_id in run_ids for directory in driver_directories(run_id)}
     return [

@@ -36,10 +36,10 @@ def note_system(cluster: AnyCluster, text: str) -> None:
 
 
 def require_version(folder: MemberFolder, system: str) -> None:
-    """Raises `EnvironmentFault` if the last process in the member's trace runs another version than the system names."""
+    """Raises `EnvironmentFault` if the last process in the member's trace is of another version than the system."""
     strange = strange_version(starts_of(folder)[-1:], [system], folder.member_id)
     if strange is not None:
         raise EnvironmentFault(
-            f"member {folder.member_id} runs Aeron {strange.version} and not {strange.expected}: its launcher brings its "
-            "own jar: use {aeron}, or build it with that version. The members that are left were not touched"
+            f"member {folder.member_id} runs Aeron {strange.version} and not {strange.expected}: its launcher brings "
+            "its own jar: use {aeron}, or build it with that version. The members that are left were not touched"
         )

@@ -72,7 +72,7 @@ def driver_directories(run_id: str | None = None) -> list[Path]:
 
 
 def free_driver(folder: Path) -> None:
-    """Keep the counters of a node that has ended, and remove its driver's directory, if it is one that the harness made."""
+    """Keep the counters of a node that has ended, and remove its driver's directory if the harness made it."""
     directory = driver_directory(folder)
     if directory is None or not directory.is_dir() or not _is_ours(directory, folder):
         return

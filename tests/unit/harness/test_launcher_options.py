@@ -74,7 +74,7 @@ def test_options_are_tried_by_the_java_that_gets_them(
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
     spec = replace(AERON, launcher=launcher.format(jdk=tmp_path / "jdk"), jvm="-XX:+ZGenerational", image=image)
     if is_refused:
-        with pytest.raises(UsageError, match="jvm '-XX:.ZGenerational': Unrecognized VM option"):
+        with pytest.raises(UsageError, match=r"jvm '-XX:.ZGenerational': Unrecognized VM option"):
             require_launcher(spec)
     else:
         require_launcher(spec)

@@ -157,8 +157,8 @@ class DockerMember(LiveMember[DockerNode]):
         return VolumeFiles(cluster.client, self.node.container, volume, config.image, folder, labels_of_run)
 
     def _bring_copies(self, container: Any) -> None:
-        """Copy the current certificates and credentials file into the container, which starts again: they may have changed
-        while the member was down.
+        """Copy the current certificates and credentials file into the container, which starts again: they may have
+        changed while the member was down.
         """
         cluster = self._cluster
         if cluster.config.launcher:

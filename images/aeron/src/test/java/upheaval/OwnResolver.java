@@ -37,6 +37,9 @@ public final class OwnResolver {
     }
 
     private static Object any(final Class<?> type) {
-        return type == boolean.class ? (Object)Boolean.FALSE : type == long.class ? (Object)0L : null;
+        if (type == String.class) {
+            return "a:1";
+        }
+        return type == boolean.class ? Boolean.FALSE : type == long.class ? Long.valueOf(0) : null;
     }
 }
