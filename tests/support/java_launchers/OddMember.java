@@ -46,7 +46,8 @@ public final class OddMember {
                 System.exit(0);
             }
             final AgentInvoker invoker = fourth.conductorAgentInvoker();
-            while (invoker != null && end.getCount() > 0 && !invoker.isClosed()) {
+            // Its service ends before, and waits for it.
+            while (invoker != null && !invoker.isClosed()) {
                 if (invoker.invoke() == 0) {
                     Thread.sleep(1);
                 }

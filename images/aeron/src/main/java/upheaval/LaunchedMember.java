@@ -74,7 +74,7 @@ final class LaunchedMember {
         final Supplier<IdleStrategy> idle = idleOf(module);
         watch = idle == null
             ? new ModuleWatch(trace, config.memberId) : new ModuleWatch(trace, config.memberId, idle.get());
-        if (idle != null && process == null) {
+        if ((idle != null || module.useAgentInvoker()) && process == null) {
             process = StallWatch.ofProcess(trace);
         }
         module.idleStrategySupplier(() -> watch);

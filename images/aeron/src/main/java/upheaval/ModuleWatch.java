@@ -22,6 +22,7 @@ final class ModuleWatch extends StallWatch {
     private Cluster.Role role;
     private volatile long leadershipTermId = -1;
     private volatile long commitPosition = -1;
+    private volatile boolean hasEnded;
 
     ModuleWatch(final Trace trace, final int memberId) {
         super(trace);
@@ -51,8 +52,15 @@ final class ModuleWatch extends StallWatch {
 
     @Override
     void afterCycle() {
-        super.afterCycle();
+        measure();
         look();
+    }
+
+    /** An invoker calls no idle strategy between cycles: the module does where it waits. */
+    private void measure() {
+        if (!module.useAgentInvoker()) {
+            measureStall();
+        }
     }
 
     /** Whether the module went through a cycle and is still open. */
@@ -60,16 +68,23 @@ final class ModuleWatch extends StallWatch {
         return state != null && isOpen(module.electionStateCounter());
     }
 
-    /** The module ends, by what happened in a cycle that does not come to its idle strategy; an invoker calls none. */
+    /** The module ends, in a cycle after which it calls no idle strategy. */
     void lookAtEnd() {
-        measureStall();
+        hasEnded = true;
+        measure();
         if (isOpen(module.electionStateCounter()) && isOpen(module.leadershipTermIdCounter())) {
             lookAtPlace();
         }
     }
 
-    /** The module was closed, and looks after nothing any more. */
+    /**
+     * The module was closed, and looks after nothing any more. If an invoker ran it and did not end it, the last look was
+     * long before.
+     */
     void closed() {
+        if (state != null && module.useAgentInvoker() && !hasEnded) {
+            commitPosition = -1;
+        }
         if (state != null) {
             lookAtState(ConsensusModule.State.CLOSED);
         }
