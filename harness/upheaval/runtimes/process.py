@@ -401,9 +401,9 @@ class ProcessCluster(LiveCluster[ProcessMember]):
         """See `Conditions`. Checks only members with a launcher: the harness's own programs are known to start
         correctly.
         """
-        spawned = {each.who: each for each in self._spawned}
+        latest = {spawned.who: spawned for spawned in self._spawned}
         for member in self.members if self.config.launcher else ():
-            process = spawned.get(member.name)
+            process = latest.get(member.name)
             has_begun = _trace_length(member.folder) > 0 if process is None else process.has_begun
             if member.is_running() and not has_begun:
                 output = _output_in(member.folder / f"{ALL}.log")
