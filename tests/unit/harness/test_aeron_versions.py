@@ -13,10 +13,13 @@ from upheaval.runtimes.renewal import require_version
 
 OLD = "1.49.3"
 NEW = "1.51.0"
+OWN = "0.1.0"
 
 
 def started(version: str | None, component: str = "all") -> dict[str, Json]:
-    return {"ts": 1, "event": "process-start", "component": component, "pid": 7, "version": version}
+    system = "upheaval" if version == OWN else "aeron"
+    event: dict[str, Json] = {"ts": 1, "event": "process-start", "component": component, "pid": 7}
+    return {**event, "system": system, "version": version}
 
 
 def traced(folder: MemberFolder, *lines: dict[str, Json]) -> None:
@@ -36,7 +39,7 @@ def traced(folder: MemberFolder, *lines: dict[str, Json]) -> None:
         ([NEW], [f"aeron:{OLD},{NEW}"], Verdict.UNKNOWN),
         (["1.53.0-SNAPSHOT"], ["aeron:1.53.0-SNAPSHOT@0123456789abcdef"], Verdict.VALID),
         ([None], [f"aeron:{NEW}"], Verdict.VALID),
-        (["0.1.0"], [OWN_SYSTEM], Verdict.VALID),
+        ([OWN], [OWN_SYSTEM], Verdict.VALID),
     ],
 )
 def test_a_run_is_bound_to_the_version_that_its_members_ran(

@@ -5,9 +5,13 @@ A launcher or an image may bring another jar than the one that the system's text
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from upheaval.records import OWN_SYSTEM, MemberFolder, TraceEvent
+from upheaval.records import MemberFolder, TraceEvent
 from upheaval_node.trace_kinds import TraceKind
+
+_AERON: Final = "aeron"
+"""The system in the trace of a process of Aeron."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,14 +27,16 @@ def strange_version(starts: Iterable[TraceEvent], systems: Sequence[str], member
     """The first start of a member with a version that it never was to have, or the last start of a component with
     another one than it was to have last; None without one. `systems` are the systems of the run, in order.
     """
-    if systems[-1] == OWN_SYSTEM:
-        return None
-    named = [(event, version) for event in starts if isinstance(version := event.fields.get("version"), str)]
+    named = [
+        (event, version)
+        for event in starts
+        if event.fields.get("system") == _AERON and isinstance(version := event.fields.get("version"), str)
+    ]
     expected = [_version_of(system, member_id) for system in systems]
     last = {event.fields.get("component"): event.line for event, _ in named}
     for event, version in named:
         is_last = last[event.fields.get("component")] == event.line
-        if expected[-1] and version not in (expected[-1:] if is_last else expected):
+        if version not in (expected[-1:] if is_last else expected):
             return Strange(event.line, version, expected[-1])
     return None
 
