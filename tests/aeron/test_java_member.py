@@ -23,6 +23,7 @@ from support.java_members import (
     properties_text,
 )
 from upheaval.checkers.evidence.recordings import snapshot_entries
+from upheaval.records import MemberFolder
 from upheaval_node.cluster.module_state import ControlToggle
 from upheaval_node.counters import CLUSTER_NODE_ROLE, SNAPSHOT_COUNT
 from upheaval_node.protocol.constants import CONSENSUS_STREAM_ID
@@ -252,6 +253,26 @@ def test_what_a_resolver_of_the_users_throws_is_not_wrapped() -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
     thrown = "java.lang.UnsupportedOperationException: "
     assert done.stdout.splitlines() == [f"{thrown}{name}" for name in ("lookup", "resolve", "roleName")]
+
+
+@pytest.mark.parametrize(
+    ("version", "called"),
+    [
+        ("1.49.3", ["doWork", "init", "init", "lookup", "name", "resolve"]),
+        ("1.51.0", ["doWork", "init", "lookup", "name", "onClose", "onStart", "resolve", "roleName"]),
+    ],
+)
+def test_a_resolver_of_the_users_is_called_as_before(version: str, called: list[str]) -> None:
+    command = program("OwnResolver", version=version, tests=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
+    assert done.stdout.split() == called
+
+
+def test_a_loop_that_idles_for_long_does_not_stall(tmp_path: Path) -> None:
+    command = program("QuietIdle", str(tmp_path), tests=True)
+    subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
+    stalls = list(MemberFolder(tmp_path, 0).read_trace())
+    assert 1 <= len(stalls) < 10, stalls
 
 
 def test_a_member_that_starves_ends_itself_and_says_why(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ One simulated cluster leaves the log for all of them: it runs `accounts_twin.py`
 
 import re
 import shutil
+import subprocess
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Final
 
 import pytest
 
+from aeron_jar import jar
 from support.java_kinds import (
     KINDS,
     REQUESTS,
@@ -25,6 +27,7 @@ from support.stranger import ROOT
 from upheaval import Cluster, NotSent, OutcomeUnknown
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.judge import judge, verify_run
+from upheaval.checkers.own.java_copies import CannotReplayJava, JavaService, Plan
 from upheaval.checkers.own.java_service import JavaReplay, replay_java
 from upheaval.checkers.own.news import Heard, check_news
 from upheaval.checkers.own.own_model import check_own_answers
@@ -54,6 +57,16 @@ _WRONG: Final = {
     "BackgroundState": (_LEADS, "logged ", "it differs with the background work"),
     "MemberInTimer": (_LEADS, "sets timer ", "it differs with the member id"),
 }
+
+
+_STARTS: Final = """
+public class Starts extends kinds.Accounts {
+    @Override
+    public void onStart(final io.aeron.cluster.service.Cluster cluster, final io.aeron.Image image) {
+        %s
+    }
+}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +128,27 @@ def test_the_page_has_each_wrong_service() -> None:
     page = (ROOT / "docs" / "wrong-services.md").read_text(encoding="utf-8")
     rows = [line.split("|")[1] for line in page.partition("## In Java")[2].splitlines() if line.startswith("| `")]
     assert set(re.findall(r"`(\w+)`", " ".join(rows))) == {*_WRONG, "Raises", "AnswersEarly"}
+
+
+@pytest.mark.parametrize(
+    ("statement", "why"),
+    [
+        ("System.exit(0);", "its code cannot be run here: it ends the process"),
+        ("java.util.concurrent.locks.LockSupport.park(); onStart(cluster, image);", "its code did not end within 30 s"),
+    ],
+)
+def test_a_replay_leaves_nothing_in_shared_memory_however_it_ends(
+    statement: str, why: str, classes: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "Starts.java").write_text(_STARTS % statement)
+    class_path = f"{jar()}:{classes / 'classes'}"
+    subprocess.run(["javac", "-cp", class_path, "-d", str(tmp_path), str(tmp_path / "Starts.java")], check=True)
+    before = set(Path("/dev/shm").iterdir())
+    service = JavaService(f"{tmp_path}:{classes / 'classes'}:Starts", str(classes), "1.51.0")
+    with pytest.raises(CannotReplayJava, match=why):
+        service.play([], [Plan()], timeout_s=30)
+    left = set(Path("/dev/shm").iterdir()) - before
+    assert [path for path in left if path.name.startswith(("aeron-", "upheaval-replay"))] == []
 
 
 @pytest.mark.parametrize("name", ["News", "Parcels"])

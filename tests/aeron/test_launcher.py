@@ -12,17 +12,19 @@ import pytest
 from aeron_jar import jar
 from support.stranger import copy_of, pytest_in
 from upheaval.errors import EnvironmentFault, UsageError
-from upheaval.records import MemberFolder
+from upheaval.records import MemberFolder, TraceEvent
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.system import ClusterSpec, MemberPlan, system_named
 from upheaval.system.process_table import processes_of
 from upheaval.waits import wait_until
+from upheaval_node.types import S
 
 EXAMPLE: Final = "java-launcher"
 SERVICE: Final = "target/classes:desk.DeskService"
 LAUNCHER: Final = "java -cp {aeron}:target/classes desk.DeskMember"
 SMALL: Final = "-Xmx128m -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 TIMEOUT_S: Final = 600
+HERE: Final = Path(__file__).resolve().parents[1] / "support" / "java_launchers"
 OTHER_MEMBER: Final = """
 import io.aeron.cluster.ConsensusModule;
 public class OtherMember {
@@ -109,6 +111,87 @@ def test_a_launcher_that_starts_no_member_is_refused_in_one_line(
     with pytest.raises(EnvironmentFault, match=f"member 0 {says}"):
         cluster.up(timeout_s=20)
     assert not processes_of(cluster.config.run_id)
+
+
+def odd(case: str) -> str:
+    """The launcher that does one thing otherwise."""
+    return f"java -cp {{aeron}} {HERE / 'OddMember.java'} {case}"
+
+
+def ended(cluster: ProcessCluster) -> TraceEvent:
+    """The end that member 0 traces, when its processes are gone."""
+    wait_until(
+        lambda: not cluster.member(0).is_running(), timeout_s=TIMEOUT_S, describe=lambda: "the member does not end"
+    )
+    (end,) = (event for event in events_of(cluster) if event.event == "process-end")
+    return end
+
+
+def events_of(cluster: ProcessCluster) -> list[TraceEvent]:
+    return list(MemberFolder(cluster.member(0).folder, 0).read_trace())
+
+
+@pytest.mark.parametrize(
+    ("case", "reason"),
+    [
+        ("start", "start: java.lang.IllegalStateException: no archive"),
+        ("exit", "the program ended by itself"),
+    ],
+)
+def test_a_program_that_ends_by_itself_does_not_end_in_order(
+    case: str, reason: str, tmp_path: Path, made: list[ProcessCluster]
+) -> None:
+    cluster = ProcessCluster.create(tmp_path / "run", spec_of(odd(case), tmp_path))
+    made.append(cluster)
+    cluster.member(0).node.start()
+    end = ended(cluster)
+    assert (end.fields["status"], end.fields["reason"]) == (7, reason)
+
+
+def test_a_hook_may_end_the_program_with_its_cluster(tmp_path: Path, made: list[ProcessCluster]) -> None:
+    cluster = ProcessCluster.create(tmp_path / "run", spec_of(odd("hook"), tmp_path))
+    made.append(cluster)
+    cluster.up()
+    assert cluster.give(0, "shutdown") == ""
+    end = ended(cluster)
+    assert (end.fields["status"], end.fields["status_name"]) == (0, "OK")
+    (last,) = (event for event in events_of(cluster) if event.event == "cluster-end")
+    assert last.fields["log_position"] > 0
+    # The module waits in its hook for the end of the virtual machine, and is not waited for.
+    (terminated,) = (event for event in events_of(cluster) if event.event == "service-terminate")
+    assert end.ns - terminated.ns < 9 * S
+
+
+def test_a_module_that_an_invoker_runs_has_no_stalls_and_ends_at_its_position(
+    tmp_path: Path, made: list[ProcessCluster]
+) -> None:
+    """Between its cycles nothing of ours is called: that is no stall, and the last look was long ago."""
+    cluster = ProcessCluster.create(tmp_path / "run", spec_of(odd("invoker"), tmp_path))
+    made.append(cluster)
+    cluster.up()
+    cluster.let_pass(10)
+    assert cluster.give(0, "abort") == ""
+    assert ended(cluster).fields["status"] == 0
+    events = {event.event: event for event in events_of(cluster)}
+    position = events["service-terminate"].fields["log_position"]
+    assert events["cluster-end"].fields["log_position"] == position > 0
+    assert max(stalls_of(cluster), default=0) < 10 * S
+
+
+def stalls_of(cluster: ProcessCluster) -> list[int]:
+    return [event.fields["stall_ns"] for event in events_of(cluster) if event.event == "loop-stall"]
+
+
+def test_a_launcher_that_starts_no_member_again_is_refused_at_once(tmp_path: Path, made: list[ProcessCluster]) -> None:
+    once = f"sh -c 'test -e once && echo it runs already && exit 0; touch once; exec {odd('plain')}'"
+    cluster = ProcessCluster.create(tmp_path / "run", spec_of(once, tmp_path))
+    made.append(cluster)
+    cluster.up()
+    cluster.member(0).stop()
+    cluster.member(0).node.start()
+    says = r"ended with status 0: its launcher started no component .*it runs already"
+    with pytest.raises(EnvironmentFault, match=says):
+        cluster.wait_until_leader(120)
 
 
 def test_options_that_java_does_not_take_are_refused_before_anything_starts(tmp_path: Path) -> None:

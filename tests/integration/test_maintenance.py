@@ -1,5 +1,6 @@
 """Upgrades and new hosts, under load and judged from the run; what cannot be done is one line and changes nothing."""
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -8,11 +9,13 @@ from support.live_clusters import end_without_trace
 from support.valid import require_valid
 from upheaval import Cluster
 from upheaval.cli.main import main
+from upheaval.errors import UnknownOutcome
 from upheaval.operations.maintenance import replace_host, upgrade
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.runtimes.process_hosts import ProcessHosts
 from upheaval.runtimes.renewal import Renewal
 from upheaval.system import ClusterSpec, parse_app_version
+from upheaval.system.process_table import processes_of, send_signal, wait_until_gone
 from upheaval.testing.live import LiveBackend
 
 pytestmark = pytest.mark.heavy
@@ -40,6 +43,25 @@ def test_clients_go_on_over_an_upgrade_and_a_new_host(tmp_path: Path, seeded: bo
     require_valid(report)
     whats = [fault.what for fault in cluster.run.read_faults()]
     assert whats == ["stop"] * 3 + ["kill"]
+
+
+def test_no_member_stops_after_one_that_was_renewed_has_died(tmp_path: Path) -> None:
+    cluster = ProcessCluster.create(tmp_path / "c")
+    renewed: list[int] = []
+
+    def die(text: str) -> None:
+        renewed.append(int(text.split()[1]))
+        victims = [each for each in processes_of(cluster.config.run_id) if each.member_id == renewed[-1]]
+        send_signal(victims, signal.SIGKILL)
+        wait_until_gone(victims, cluster.config.run_id)
+
+    try:
+        cluster.up()
+        with pytest.raises(UnknownOutcome, match="has ended: the members that are left were not touched"):
+            upgrade(cluster, ProcessHosts(cluster), Renewal(parse_app_version("0.2.0")), die)
+        assert [fault.members for fault in cluster.run.read_faults()] == [tuple(renewed)]
+    finally:
+        end_without_trace(cluster)
 
 
 def test_what_cannot_be_done_to_a_member_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

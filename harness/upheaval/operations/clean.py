@@ -13,8 +13,9 @@ from pathlib import Path
 from upheaval.errors import EnvironmentFault, HarnessError
 from upheaval.records import Manifest, RunFolder, abandoned_folders
 from upheaval.runtime_names import DOCKER
-from upheaval.runtimes.abandoned import abandoned_runs, end_abandoned
+from upheaval.runtimes.abandoned import abandoned_drivers, abandoned_runs, end_abandoned, remove_drivers
 from upheaval.runtimes.volumes import abandoned_volumes
+from upheaval.system.aeron_files import driver_directories
 from upheaval.system.process_table import processes_of
 
 
@@ -40,8 +41,14 @@ def clean(*, runs: Path | None, older_s: float, is_dry: bool) -> Iterator[Leftov
         for process in run.processes:
             who = f"member {process.member_id}" if process.member_id >= 0 else "a companion"
             yield Leftover("process", f"{process.pid} ({who} of run {run_id})")
+        for directory in driver_directories(run_id):
+            yield Leftover("folder", str(directory))
     if not is_dry:
         end_abandoned()
+    for directory in abandoned_drivers():
+        if not is_dry:
+            shutil.rmtree(directory, ignore_errors=True)
+        yield Leftover("folder", str(directory))
     for volume in abandoned_volumes():
         try:
             if not is_dry:
@@ -83,6 +90,7 @@ def _old_runs(runs: Path, older_s: float, *, is_dry: bool) -> Iterator[Leftover 
                 continue
             why = _lives(manifest)
             if not why and not is_dry:
+                remove_drivers(manifest.run_id)
                 shutil.rmtree(folder)
         except (HarnessError, OSError) as error:
             why = str(error)

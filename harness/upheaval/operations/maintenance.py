@@ -5,7 +5,7 @@ has to catch up. This module knows no runtime: `Hosts` is what each runtime impl
 """
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -31,6 +31,9 @@ class Hosts(Protocol):
     def renew(self, member_id: int, renewal: Renewal) -> None:
         """Let the next start of the member, which is down, use the new version."""
 
+    def require_renewed(self, member_id: int) -> None:
+        """Raises `EnvironmentFault` if the member, which was started again, does not run the version of its renewal."""
+
     def fetch(self, member_id: int) -> None:
         """Copy the files that a member has written into the run folder, unless it writes there itself."""
 
@@ -46,19 +49,21 @@ def upgrade(cluster: AnyCluster, hosts: Hosts, renewal: Renewal, say: Callable[[
     alone.
     """
     waiting = [member.member_id for member in cluster.members]
-    down = [member_id for member_id in waiting if not cluster.member(member_id).is_running()]
+    down = _down(cluster)
     if down:
         raise UsageError(f"member {down[0]} is not running: start it first, so that the cluster can do without another")
     renewal = hosts.prepare(renewal)
     renewed: list[int] = []
     while waiting:
         leader = cluster.wait_until_leader(WAIT_S)
+        _require_none_down(cluster)
         member_id = next((follower for follower in waiting if follower != leader), waiting[0])
         member = cluster.member(member_id)
         member.stop()
         hosts.renew(member_id, renewal)
         member.start()
         cluster.wait_until_caught_up(member_id, WAIT_S)
+        hosts.require_renewed(member_id)
         _wait_until_quorum(cluster)
         say(f"member {member_id} runs again and has caught up")
         waiting.remove(member_id)
@@ -139,20 +144,33 @@ def _seed(source: MemberFolder, target: MemberFolder) -> None:
     copy_archive(source.archive, target.archive)
 
 
+def _down(cluster: AnyCluster) -> list[int]:
+    return [member.member_id for member in cluster.members if not member.is_running()]
+
+
+def _require_none_down(cluster: AnyCluster) -> None:
+    """Raises `UnknownOutcome` for a member that has ended: without another one there may be no quorum."""
+    down = _down(cluster)
+    if down:
+        raise UnknownOutcome(f"member {down[0]} has ended: the members that are left were not touched")
+
+
 def _wait_until_quorum(cluster: AnyCluster) -> None:
     """Wait until all members follow the same leader, so that the next one may stop."""
 
-    def missing() -> Sequence[int]:
+    def is_whole() -> bool:
+        _require_none_down(cluster)
         statuses = cluster.status()
-        leaders = {status.leader_member_id for status in statuses if status.alive}
-        return [] if len(leaders) == 1 and -1 not in leaders else [status.member_id for status in statuses]
+        leaders = {status.leader_member_id for status in statuses}
+        return all(status.alive for status in statuses) and len(leaders) == 1 and -1 not in leaders
 
     try:
         wait_until(
-            lambda: not missing(),
+            is_whole,
             timeout_s=WAIT_S,
             describe=lambda: f"the members follow different leaders: {shown(cluster.status())}",
             interval_s=cluster.poll_interval_s,
         )
     except UnknownOutcome as error:
+        _require_none_down(cluster)
         raise UnknownOutcome(f"{error}: the members that are left were not touched") from error

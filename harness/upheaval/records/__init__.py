@@ -66,7 +66,11 @@ from upheaval.records.own_source import (
     service_folder as service_folder,
     source_digest as source_digest,
 )
-from upheaval.records.owned_folder import abandoned_folders as abandoned_folders, owned_folder as owned_folder
+from upheaval.records.owned_folder import (
+    SHARED_MEMORY as SHARED_MEMORY,
+    abandoned_folders as abandoned_folders,
+    owned_folder as owned_folder,
+)
 from upheaval.records.payloads import (
     AS_TEXT as AS_TEXT,
     SCHEMA_FILE as SCHEMA_FILE,

@@ -15,14 +15,17 @@ from typing import Final
 from upheaval.errors import UnknownOutcome
 from upheaval.waits import wait_until
 
+SHARED_MEMORY: Final = Path("/dev/shm")
 _LOCK: Final = ".owner"
 REMOVAL_S: Final = 5.0
 
 
 @contextlib.contextmanager
-def owned_folder(purpose: str) -> Iterator[Path]:
-    """A new folder, empty apart from its lock file; removed at the end of the block."""
-    place = Path(tempfile.gettempdir())
+def owned_folder(purpose: str, *, in_memory: bool = False) -> Iterator[Path]:
+    """A new folder, empty apart from its lock file; removed at the end of the block. `in_memory`: in shared memory,
+    where the machine has it.
+    """
+    place = SHARED_MEMORY if in_memory and os.access(SHARED_MEMORY, os.W_OK) else Path(tempfile.gettempdir())
     abandoned_folders(purpose, remove=True)
     # It has another name until it is locked, so that no other process takes it for abandoned.
     folder = Path(tempfile.mkdtemp(prefix=f"upheaval.{purpose}.", dir=place))
@@ -50,7 +53,9 @@ def _remove(folder: Path) -> None:
 def abandoned_folders(purpose: str = "", *, remove: bool) -> list[Path]:
     """The folders of a purpose, or of all purposes, whose owners are gone. With `remove`, remove them."""
     abandoned = []
-    for folder in sorted(Path(tempfile.gettempdir()).glob(f"upheaval-{purpose}-*" if purpose else "upheaval-*-*")):
+    name = f"upheaval-{purpose}-*" if purpose else "upheaval-*-*"
+    places = {Path(tempfile.gettempdir()), SHARED_MEMORY}
+    for folder in sorted(path for place in places for path in place.glob(name)):
         with contextlib.suppress(OSError):
             owner = os.open(folder / _LOCK, os.O_RDWR)
             try:

@@ -1,10 +1,11 @@
-"""Ends the members that a killed harness left running, but no member of a live harness.
+"""Ends the members that a killed harness left running, but no member of a live harness, and frees their shared memory.
 
 The environment of a member in the process runtime names its owner. It is empty for a member that may outlive the
 command that started it. This module knows processes, not clusters.
 """
 
 import contextlib
+import shutil
 import signal
 import time
 from collections.abc import Iterable
@@ -13,7 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.records import RunFolder
-from upheaval.runtimes.owner import Owner
+from upheaval.runtimes.owner import Owner, process_start
+from upheaval.system.aeron_files import PROPERTIES_FILE, driver_directories, driver_pid, free_driver
 from upheaval.system.process_table import (
     RUN_ID_VARIABLE,
     FoundProcess,
@@ -26,6 +28,8 @@ from upheaval.system.process_table import (
 OWNER_VARIABLE: Final = "UPHEAVAL_HARNESS"
 FOLDER_VARIABLE: Final = "UPHEAVAL_RUN_FOLDER"
 _SHARED_MEMORY: Final = Path("/dev/shm")
+_DRIVER_AGE_S: Final = 3600.0
+"""A cluster whose members are all down may start them again, so the directories of their drivers stay for a while."""
 
 
 def owner_variables(folder: Path, *, detached: bool) -> dict[str, str]:
@@ -66,6 +70,9 @@ def end_abandoned() -> list[str]:
             RunFolder(run.folder).add_forced_end(
                 members, begin_ns, end_ns, "the process that had started them was gone"
             )
+            for properties in Path(run.folder).glob(f"*/{PROPERTIES_FILE}"):
+                free_driver(properties.parent)
+        remove_drivers(run_id)
     return sorted(runs)
 
 
@@ -75,3 +82,27 @@ def remove_shared_clocks(pids: Iterable[int]) -> None:
         for name in (f"faketime_shm_{pid}", f"sem.faketime_sem_{pid}"):
             with contextlib.suppress(OSError):
                 (_SHARED_MEMORY / name).unlink(missing_ok=True)
+
+
+def remove_drivers(run_id: str) -> None:
+    """Remove the directories of the media drivers of a run that has ended."""
+    for directory in driver_directories(run_id):
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def abandoned_drivers() -> list[Path]:
+    """The directories of media drivers that have ended, an hour ago or more, in runs without a live process."""
+    run_ids = {variables[RUN_ID_VARIABLE] for _, variables in environments() if RUN_ID_VARIABLE in variables}
+    lives = {directory for run_id in run_ids for directory in driver_directories(run_id)}
+    return [
+        directory
+        for directory in driver_directories()
+        if directory not in lives
+        and process_start(driver_pid(directory / "cnc.dat")) is None
+        and time.time() - _changed_s(directory) >= _DRIVER_AGE_S
+    ]
+
+
+def _changed_s(directory: Path) -> float:
+    """When its newest file was changed, in seconds since the epoch."""
+    return max((path.stat().st_mtime for path in (directory, *directory.glob("*"))), default=0.0)

@@ -63,12 +63,18 @@ _STACK: Final = ("at ", "... ")
 
 @dataclass(frozen=True, slots=True)
 class _Spawned:
-    """A process that this handle started. `log_start` is where its output begins in the log file."""
+    """A process that this handle started. `log_start` and `trace_start` are where its lines begin in its files."""
 
     pid: int
     who: str
     log: Path
     log_start: int
+    trace_start: int
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether it traced anything, as a component of Aeron does when it is launched."""
+        return _trace_length(self.log.parent) != self.trace_start
 
     def exit_status(self, *, wait: bool = False) -> int | None:
         """The exit status, negative for a signal; None while it runs. Do not call it again once the status is known."""
@@ -351,7 +357,7 @@ class ProcessCluster(LiveCluster[ProcessMember]):
         settings = {**self._owner, RUN_ID_VARIABLE: self.config.run_id, **variables}
         try:
             with log.open("ab") as stream:
-                start = stream.tell()
+                start, trace_start = stream.tell(), _trace_length(log.parent)
                 # Not subprocess: its objects warn about processes that outlive this one.
                 pid = os.posix_spawnp(
                     arguments[0],
@@ -369,7 +375,7 @@ class ProcessCluster(LiveCluster[ProcessMember]):
             raise EnvironmentFault(f"cannot start {who}: {error.strerror} ({log})") from error
         # The kernel may have given the id of an ended process again.
         self._exit_statuses.pop(pid, None)
-        self._spawned.append(_Spawned(pid, who, log, start))
+        self._spawned.append(_Spawned(pid, who, log, start, trace_start))
         self.started.append(pid)
 
     def exit_status_of(self, member_id: int, pid: int) -> int | None:
@@ -397,15 +403,18 @@ class ProcessCluster(LiveCluster[ProcessMember]):
         """See `Conditions`. Checks only members with a launcher: the harness's own programs are known to start
         correctly.
         """
+        latest = {spawned.who: spawned for spawned in self._spawned}
         for member in self.members if self.config.launcher else ():
-            if member.is_running() and not _has_begun(member):
+            process = latest.get(member.name)
+            has_begun = _trace_length(member.folder) > 0 if process is None else process.has_begun
+            if member.is_running() and not has_begun:
                 output = _output_in(member.folder / f"{ALL}.log")
                 raise EnvironmentFault(unstarted(member.name, "has written no trace", output))
 
     def raise_if_ended(self, member_id: int | None = None) -> None:
         """Only notices the end of processes that this handle started."""
         who = None if member_id is None else self.members[member_id].name
-        member_of = {member.name: member for member in self.members}
+        names = {member.name for member in self.members}
         spared = {self.members[spared_id].name for spared_id in self.may_end}
         for spawned in list(self._spawned):
             status = self._collected_status(spawned)
@@ -413,8 +422,7 @@ class ProcessCluster(LiveCluster[ProcessMember]):
                 continue
             if spawned.who in spared:
                 continue
-            member = member_of.get(spawned.who)
-            if status == 0 and self.config.launcher and member is not None and not _has_begun(member):
+            if status == 0 and self.config.launcher and spawned.who in names and not spawned.has_begun:
                 raise EnvironmentFault(unstarted(spawned.who, "ended with status 0", _output_in(spawned.log)))
             # A signal came from the harness, and the other components of a killed one end as a consequence.
             if status > 0 and status not in self.system.expected_exit_statuses and who in (None, spawned.who):
@@ -424,9 +432,12 @@ class ProcessCluster(LiveCluster[ProcessMember]):
                 )
 
 
-def _has_begun(member: ProcessMember) -> bool:
-    """Whether a component of Aeron was ever launched for the member."""
-    return MemberFolder(member.folder, member.member_id).trace.exists()
+def _trace_length(folder: Path) -> int:
+    """The bytes in the trace of the node in the folder."""
+    try:
+        return MemberFolder(folder, -1).trace.stat().st_size
+    except OSError:
+        return 0
 
 
 def _output_in(log: Path) -> str:

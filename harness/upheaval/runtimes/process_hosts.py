@@ -10,7 +10,7 @@ from dataclasses import replace
 from upheaval.errors import UsageError
 from upheaval.records import write_atomically
 from upheaval.runtimes.process import ProcessCluster
-from upheaval.runtimes.renewal import Renewal, note_system
+from upheaval.runtimes.renewal import Renewal, note_system, require_version
 from upheaval.system import system_named
 
 
@@ -47,6 +47,10 @@ class ProcessHosts:
         cluster = self._cluster
         note_system(cluster, cluster.system.with_member(member_id, system, cluster.config.members))
         cluster.system = system_named(cluster.config.system)
+
+    def require_renewed(self, member_id: int) -> None:
+        """By its trace in the run folder."""
+        require_version(self._cluster.run.member(member_id), self._cluster.config.system)
 
     def fetch(self, member_id: int) -> None:
         """Does nothing: members write into the run folder themselves."""

@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass, replace
 
-from upheaval.records import Manifest
+from upheaval.checkers.evidence.aeron_versions import starts_of, strange_version
+from upheaval.errors import EnvironmentFault
+from upheaval.records import Manifest, MemberFolder
 from upheaval.runtimes import cluster_file
 from upheaval.runtimes.live import AnyCluster
 from upheaval.system import system_named
@@ -34,3 +36,13 @@ def note_system(cluster: AnyCluster, text: str) -> None:
         return replace(manifest, system=text, system_sha256=digest, systems_before=systems)
 
     cluster.run.change_manifest(renewed)
+
+
+def require_version(folder: MemberFolder, system: str) -> None:
+    """Raises `EnvironmentFault` if the last process in the member's trace is of another version than the system."""
+    strange = strange_version(starts_of(folder)[-1:], [system], folder.member_id)
+    if strange is not None:
+        raise EnvironmentFault(
+            f"member {folder.member_id} runs Aeron {strange.version} and not {strange.expected}: its launcher brings "
+            "its own jar: use {aeron}, or build it with that version. The members that are left were not touched"
+        )

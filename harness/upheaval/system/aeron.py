@@ -9,7 +9,6 @@ import contextlib
 import itertools
 import mmap
 import os
-import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
@@ -38,8 +37,8 @@ from upheaval.system.aeron_files import (
     RUN_ID,
     counters_file,
     directory_in_container,
-    driver_directory,
     driver_pid,
+    free_driver,
     is_running,
     properties_text,
     property_of,
@@ -264,14 +263,7 @@ class AeronSystem(AnswersAsJson):
 
     def clean_up(self, folder: Path) -> None:
         """Keep the counters of a member that has ended, and free its shared memory."""
-        directory = driver_directory(folder)
-        if directory is None or not directory.is_dir():
-            return
-        copy = folder / layout.CNC
-        with contextlib.suppress(OSError):
-            copy.parent.mkdir(exist_ok=True)
-            shutil.copyfile(directory / copy.name, copy)
-        shutil.rmtree(directory, ignore_errors=True)
+        free_driver(folder)
 
     def ping(self, channels: Sequence[str], extra_length: int = 0) -> tuple[str, PingText]:
         """See `upheaval_chaos.pings`."""

@@ -2,16 +2,19 @@
 nothing.
 """
 
+import contextlib
 import fcntl
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from upheaval.records import SHARED_MEMORY
 from upheaval_node.errors import NodeError
-from upheaval_node.files import cnc
+from upheaval_node.files import cnc, layout
 
 PROPERTIES_FILE: Final = "member.properties"
 """The configuration of a node, in its folder."""
@@ -21,7 +24,6 @@ DRIVER_IN_VOLUME: Final = "driver"
 """The driver's directory in the folder of a member whose components are in separate containers."""
 RUN_ID: Final = "run.id"
 MEMBER_ID: Final = "member.id"
-_SHARED_MEMORY: Final = Path("/dev/shm")
 _SHARED_LEAST: Final = 256 * 1024 * 1024
 """The bytes that the drivers of three members and of their clients need."""
 _ESCAPED: Final = "\\:=#! "
@@ -38,13 +40,13 @@ def _escaped(text: str) -> str:
 
 def shared_directory(run_id: str, whose: str) -> Path:
     """The directory of a media driver of a run, in shared memory if that is large enough."""
-    size = shutil.disk_usage(_SHARED_MEMORY).total if _SHARED_MEMORY.is_dir() else 0
+    size = shutil.disk_usage(SHARED_MEMORY).total if SHARED_MEMORY.is_dir() else 0
     return place_of_drivers(size) / _name(run_id, whose)
 
 
 def directory_in_container(run_id: str, whose: str) -> Path:
     """The directory in a container, which always has enough shared memory."""
-    return _SHARED_MEMORY / _name(run_id, whose)
+    return SHARED_MEMORY / _name(run_id, whose)
 
 
 def _name(run_id: str, whose: str) -> str:
@@ -57,8 +59,36 @@ def place_of_drivers(shared_memory_size: int) -> Path:
     A container has 64 MB by default. A JVM that writes past the end of that dies in the middle of an access.
     """
     if shared_memory_size >= _SHARED_LEAST:
-        return _SHARED_MEMORY
+        return SHARED_MEMORY
     return Path(tempfile.gettempdir()) / f"aeron-{os.getuid()}"
+
+
+def driver_directories(run_id: str | None = None) -> list[Path]:
+    """The directories of media drivers of a run on this machine; without an id, of all runs of this user."""
+    prefix = _name("", "").removesuffix("-") if run_id is None else _name(run_id, "")
+    places = (place for place in (SHARED_MEMORY, place_of_drivers(0)) if place.is_dir())
+    paths = (path for place in places for path in sorted(place.iterdir()) if path.name.startswith(prefix))
+    return [path for path in paths if path.is_dir() and not path.is_symlink()]
+
+
+def free_driver(folder: Path) -> None:
+    """Keep the counters of a node that has ended, and remove its driver's directory if the harness made it."""
+    directory = driver_directory(folder)
+    if directory is None or not directory.is_dir() or not _is_ours(directory, folder):
+        return
+    copy = folder / layout.CNC
+    with contextlib.suppress(OSError):
+        copy.parent.mkdir(exist_ok=True)
+        shutil.copyfile(directory / copy.name, copy)
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+def _is_ours(directory: Path, folder: Path) -> bool:
+    """Whether the harness names the directory of that node's driver so: any text may be in the node's configuration."""
+    # In a container the user is another one than where the name was made.
+    name = rf"upheaval-\d+-{re.escape(property_of(folder, RUN_ID) or '')}-[\w-]+"
+    is_shared = directory.parent in (SHARED_MEMORY, place_of_drivers(0)) and re.fullmatch(name, directory.name)
+    return bool(is_shared) or directory == folder / DRIVER_IN_VOLUME
 
 
 def property_of(folder: Path, name: str) -> str | None:

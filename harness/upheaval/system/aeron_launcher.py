@@ -86,8 +86,9 @@ def require_launcher(spec: ClusterSpec) -> None:
     odd = next((word for word in options if not word.startswith("-")), None)
     if odd is not None:
         raise UsageError(f"jvm {spec.jvm!r}: expected options of Java such as -Xmx512m, got {odd}")
-    if options:
-        _require_java_takes(spec.jvm, options)
+    java = _java_of(spec)
+    if options and java is not None:
+        _require_java_takes(java, spec.jvm, options)
     if not spec.launcher:
         return
     if spec.app_version:
@@ -148,9 +149,19 @@ def _quoted(option: str) -> str:
     return '"' + option.replace('"', '"\'"\'"') + '"'
 
 
-def _require_java_takes(text: str, options: Sequence[str]) -> None:
+def _java_of(spec: ClusterSpec) -> str | None:
+    """The program that members get their options with; None if an image or the launcher brings one: members themselves
+    refuse the options then.
+    """
+    if spec.image:
+        return None
+    words = _words(spec.launcher) if spec.launcher else ["java"]
+    return _program_in(words, Path(spec.source or ".")) if Path(words[0]).name == "java" else None
+
+
+def _require_java_takes(java: str, text: str, options: Sequence[str]) -> None:
     try:
-        done = run_program(["java", *options, "-version"], limit_s=_JAVA_LIMIT_S)
+        done = run_program([java, *options, "-version"], limit_s=_JAVA_LIMIT_S)
     except subprocess.TimeoutExpired:
         limit = f"within {_JAVA_LIMIT_S:g} s"
         raise UsageError(f"jvm {text!r}: java -version did not end {limit}: leave out what makes it wait") from None

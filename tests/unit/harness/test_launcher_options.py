@@ -53,6 +53,33 @@ def test_what_could_not_start_a_member_is_refused(spec: ClusterSpec, says: str) 
         require_launcher(spec)
 
 
+@pytest.mark.parametrize(
+    ("launcher", "image", "is_refused"),
+    [
+        ("", "", True),
+        ("java -cp a.jar Main", "", True),
+        ("", "mine:1", False),
+        ("{jdk}/bin/java -cp a.jar Main", "", False),
+        ("./run.sh", "", False),
+    ],
+)
+def test_options_are_tried_by_the_java_that_gets_them(
+    launcher: str, image: str, is_refused: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder, status in (("bin", 1), ("jdk/bin", 0)):
+        java = tmp_path / folder / "java"
+        java.parent.mkdir(parents=True)
+        java.write_text(f"#!/bin/sh\necho Unrecognized VM option; exit {status}\n")
+        java.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    spec = replace(AERON, launcher=launcher.format(jdk=tmp_path / "jdk"), jvm="-XX:+ZGenerational", image=image)
+    if is_refused:
+        with pytest.raises(UsageError, match=r"jvm '-XX:.ZGenerational': Unrecognized VM option"):
+            require_launcher(spec)
+    else:
+        require_launcher(spec)
+
+
 def test_a_program_that_is_missing_is_refused_here_and_in_an_image(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.checkers.checker import Checker, Source
+from upheaval.checkers.evidence.aeron_versions import strange_version
 from upheaval.checkers.evidence.described import require_demands, require_described, require_sessions
 from upheaval.checkers.evidence.losses import losses_of
 from upheaval.checkers.evidence.node_states import candidate_term
@@ -81,6 +82,8 @@ class _Traced:
 
     started: dict[str, set[int]] = field(default_factory=dict)
     """The process ids of each component."""
+    starts: list[TraceEvent] = field(default_factory=list)
+    """The starts of its processes."""
     alive: dict[int, int] = field(default_factory=dict)
     """The ids of the processes that took part, each with its first line."""
     highest: int = -1
@@ -114,6 +117,8 @@ def _check_member(run: RunFolder, manifest: Manifest, member_id: int, *, is_loss
     folder = run.member(member_id)
     traced = _trace_of(folder, manifest, member_id) if folder.trace.exists() else None
     files = int(traced is not None) + _check_config(folder, manifest, member_id)
+    if traced is not None:
+        _require_version(folder, manifest, traced)
     if is_lossy:
         return files
     files += _check_marks(folder, member_id, traced)
@@ -180,11 +185,22 @@ def _trace_of(folder: MemberFolder, manifest: Manifest, member_id: int) -> _Trac
     return traced
 
 
+def _require_version(folder: MemberFolder, manifest: Manifest, traced: _Traced) -> None:
+    """Its processes ran the version of Aeron that the run names, else the run says nothing of that version."""
+    systems = (*manifest.systems_before, manifest.system)
+    strange = strange_version(traced.starts, systems, folder.member_id)
+    if strange is not None:
+        detail = f"is of Aeron {strange.version} in line {strange.line}, the run of {strange.expected}"
+        hint = "name the version that the launcher or the image brings"
+        raise _broken(folder, folder.trace, f"{detail}: {hint}", verdict=Verdict.UNKNOWN)
+
+
 def _note(traced: _Traced, event: TraceEvent) -> None:
     fields = event.fields
     pid = fields.get("pid")
     if event.event == TraceKind.PROCESS_START and isinstance(pid, int):
         traced.started.setdefault(str(fields.get("component")), set()).add(pid)
+        traced.starts.append(event)
     elif event.event in _OF_A_LIFE and isinstance(pid, int):
         traced.alive.setdefault(pid, event.line)
     candidate, term = fields.get("candidate_term_id"), fields.get("leadership_term_id")

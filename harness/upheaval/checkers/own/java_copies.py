@@ -19,6 +19,7 @@ from upheaval.aeron_programs import java_line, member_classes
 from upheaval.checkers.own.effects import Effects
 from upheaval.checkers.states.replay import LoggedMessage
 from upheaval.errors import HarnessError
+from upheaval.records import owned_folder
 from upheaval.records.class_path import class_name, class_path_of
 
 PROGRAM: Final = "upheaval.replay.Replay"
@@ -133,14 +134,16 @@ class JavaService:
     ) -> bytes:
         """The output of one of our Java programs for these orders. Raises `CannotReplayJava`."""
         try:
-            done = subprocess.run(
-                self._command(program, changed),
-                input=orders,
-                capture_output=True,
-                timeout=timeout_s,
-                cwd=self.source,
-                check=False,
-            )
+            # A process that is killed, or that its service ends, leaves the directory of its media driver.
+            with owned_folder("replay", in_memory=True) as place:
+                done = subprocess.run(
+                    self._command(program, changed, place / "aeron"),
+                    input=orders,
+                    capture_output=True,
+                    timeout=timeout_s,
+                    cwd=self.source,
+                    check=False,
+                )
         except subprocess.TimeoutExpired:
             raise CannotReplayJava(f"its code did not end within {timeout_s:g} s") from None
         except HarnessError as error:
@@ -151,8 +154,9 @@ class JavaService:
             raise CannotReplayJava(f"its code cannot be run here: {last[:_REASON_MAX]}")
         return done.stdout
 
-    def _command(self, program: str, changed: Collection[Condition]) -> list[str]:
+    def _command(self, program: str, changed: Collection[Condition], driver: Path) -> list[str]:
         options = [
+            f"-Daeron.dir={driver}",
             "-XX:TieredStopAtLevel=1",
             "-Xshare:auto",
             *(

@@ -80,6 +80,9 @@ class DockerMember(LiveMember[DockerNode]):
         self._cluster = cluster
         self._eye = Eye(cluster.system.status_command, f"asking {node.name}")
         self._has_begun = False
+        """Whether its launcher launched a component since its last start by this handle."""
+        self._trace_start = 0
+        """Where the lines of that start begin in its trace."""
 
     @property
     def ingress_address(self) -> str:
@@ -106,16 +109,19 @@ class DockerMember(LiveMember[DockerNode]):
         return self.node.exit_status(incarnation)
 
     def raise_if_unstarted(self, *, is_late: bool) -> None:
-        """Raises `EnvironmentFault` if the launcher ended well, or is late and runs, and never launched a component."""
+        """Raises `EnvironmentFault` if the launcher ended well, or is late and runs, and launched no component."""
         container = None if self._has_begun else self.node.container()
         runs = container is not None and is_running(container)
         if container is None or (runs and not is_late) or (not runs and container.attrs["State"]["ExitCode"]):
             return
-        trace = self._cluster.run.member(self.member_id).trace.name
-        self._has_begun = bool(collect.read_file(container, str(self._cluster.system.folder / trace)))
+        self._has_begun = self._trace_length(container) != self._trace_start
         if not self._has_begun:
             what = "has written no trace" if runs else "ended with status 0"
             raise EnvironmentFault(unstarted(self.name, what, last_line(container, self.name)))
+
+    def _trace_length(self, container: Any) -> int:
+        trace = self._cluster.run.member(self.member_id).trace.name
+        return len(collect.read_file(container, str(self._cluster.system.folder / trace)))
 
     def close(self) -> None:
         """Stop observing the member."""
@@ -151,10 +157,12 @@ class DockerMember(LiveMember[DockerNode]):
         return VolumeFiles(cluster.client, self.node.container, volume, config.image, folder, labels_of_run)
 
     def _bring_copies(self, container: Any) -> None:
-        """Copy the current certificates and credentials file into the container: they may have changed while the member
-        was down.
+        """Copy the current certificates and credentials file into the container, which starts again: they may have
+        changed while the member was down.
         """
         cluster = self._cluster
+        if cluster.config.launcher:
+            self._has_begun, self._trace_start = False, self._trace_length(container)
         put_copies(
             container,
             cluster.config.tls,
@@ -189,6 +197,7 @@ class DockerMember(LiveMember[DockerNode]):
 
     def _make(self, component: str) -> None:
         """Create and start the container of a component."""
+        self._has_begun, self._trace_start = False, 0
         cluster = self._cluster
         config, system, engine_run = cluster.config, cluster.system, cluster.engine_run
         hosts = member_hosts(config.members)

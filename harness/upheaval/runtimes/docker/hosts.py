@@ -4,13 +4,16 @@ The engine chooses the address of a new container; other members find it by name
 `upheaval.operations.maintenance.Hosts`.
 """
 
+import tempfile
 from dataclasses import replace
 
 from upheaval.errors import UsageError
+from upheaval.records import RunFolder
 from upheaval.runtimes import cluster_file
+from upheaval.runtimes.docker import collect
 from upheaval.runtimes.docker.cluster import DockerCluster, require_image_of
 from upheaval.runtimes.docker.engine import engine_errors
-from upheaval.runtimes.renewal import Renewal, note_system
+from upheaval.runtimes.renewal import Renewal, note_system, require_version
 from upheaval.system import in_containers
 
 
@@ -21,27 +24,41 @@ class DockerHosts:
         self._cluster = cluster
 
     def prepare(self, renewal: Renewal) -> Renewal:
-        """Use the image for every container created from now on, also by later commands.
-
-        Raises `HarnessError` when the image is missing or holds members of another system.
+        """Returns the renewal with its image and the system's canonical text. Raises `HarnessError` when the image is
+        missing or holds members of another system.
         """
         if renewal.app_version is not None:
             raise UsageError("--app-version is for members in processes: containers get theirs with an --image")
-        cluster, system = self._cluster, self._cluster.system
+        system = self._cluster.system
         if renewal.system:
             system = in_containers(system.upgraded_to(renewal.system))
         image = renewal.image or (system.image if renewal.system else "")
         if image:
-            require_image_of(system, cluster.client, image)
-            cluster.config = replace(cluster.config, image=image)
-            cluster_file.save(cluster.config, cluster.runtime, cluster.folder)
-            note_system(cluster, system.text)
-            cluster.system = system
-        return renewal
+            require_image_of(system, self._cluster.client, image)
+        return replace(renewal, image=image, system=system.text if renewal.system else "")
 
-    def renew(self, member_id: int, renewal: Renewal) -> None:  # noqa: ARG002 - all containers have one image
-        """Remove the containers; the next start creates new ones on the existing volume."""
+    def renew(self, member_id: int, renewal: Renewal) -> None:
+        """Use the image for every container created from now on, also by later commands: all have one image. Remove
+        those of the member; the next start creates new ones on the existing volume.
+        """
+        cluster = self._cluster
+        if renewal.image:
+            cluster.config = replace(cluster.config, image=renewal.image)
+            cluster_file.save(cluster.config, cluster.runtime, cluster.folder)
+        if renewal.system:
+            note_system(cluster, renewal.system)
+            cluster.system = in_containers(renewal.system)
         self._remove_containers(member_id)
+
+    def require_renewed(self, member_id: int) -> None:
+        """By the trace in its container."""
+        container = self._cluster.member(member_id).node.container()
+        with tempfile.TemporaryDirectory() as place:
+            copy = RunFolder(place).member(member_id)
+            copy.path.mkdir()
+            path = str(self._cluster.system.folder / copy.trace.name)
+            copy.trace.write_bytes(b"" if container is None else collect.read_file(container, path))
+            require_version(copy, self._cluster.config.system)
 
     def fetch(self, member_id: int) -> None:
         """Copy the member's files into the run folder."""

@@ -49,6 +49,19 @@ final class Ending {
         begun.countDown();
     }
 
+    /**
+     * The program of the member ends, for {@code why} where nothing else has ended it. A hook that ends the program keeps
+     * its component from giving the reason: then the cluster has ended if it {@code hasTerminated} the services.
+     */
+    synchronized void onProgramEnd(final String why, final boolean hasTerminated) {
+        if (reason != null) {
+            return;
+        }
+        isExpected = hook != null && fatal == null && hasTerminated;
+        reason = hook == null ? why : hook;
+        begun.countDown();
+    }
+
     /** A component is broken by an unforeseen error, and may be stuck. */
     synchronized void onDefect(final String component, final String text) {
         isDefect |= reason == null;

@@ -10,8 +10,14 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.lang.reflect.Field;
 import java.nio.file.Path;
+import java.util.Arrays;
+import java.util.Map;
+import java.util.Objects;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
+import java.util.stream.Stream;
+import org.agrona.CloseHelper;
 import org.agrona.ErrorHandler;
 import org.agrona.concurrent.IdleStrategy;
 import sun.misc.Signal;
@@ -30,7 +36,13 @@ final class LaunchedMember {
     private final MemberConfig config;
     private final Ending ending = new Ending();
     private Trace trace;
+    private final Map<Integer, TracedService> services = new ConcurrentHashMap<>();
     private volatile ModuleWatch watch;
+    /** Null where the loop of the module shows the stalls. */
+    private volatile StallWatch process;
+    /** The thread in which the module's hook runs, if it does. */
+    private volatile Thread moduleInHook;
+    private volatile String whyUnstarted;
 
     LaunchedMember(final MemberConfig config) {
         this.config = config;
@@ -60,13 +72,19 @@ final class LaunchedMember {
         require("ConsensusModule", "clusterDir", module.clusterDir(), new File(module.clusterDirectoryName()), "cluster");
         module.errorHandler(both(Errors.of("module", ending, trace), module.errorHandler()));
         final Supplier<IdleStrategy> idle = idleOf(module);
-        watch = new ModuleWatch(trace, config.memberId, idle == null ? StallWatch.idleStrategy() : idle.get());
+        watch = idle == null
+            ? new ModuleWatch(trace, config.memberId) : new ModuleWatch(trace, config.memberId, idle.get());
+        if ((idle != null || module.useAgentInvoker()) && process == null) {
+            process = StallWatch.ofProcess(trace);
+        }
         module.idleStrategySupplier(() -> watch);
         final Runnable hook = module.terminationHook();
         if (hook != null) {
             module.terminationHook(() -> {
-                watch.measureStall();
+                watch.lookAtEnd();
+                moduleInHook = Thread.currentThread();
                 endBy("module", hook);
+                moduleInHook = null;
             });
         }
         watch.watch(module);
@@ -80,6 +98,7 @@ final class LaunchedMember {
             service = MemberServices.make(config.services.get(serviceId));
         }
         final TracedService traced = new TracedService(service, trace, serviceId);
+        services.put(serviceId, traced);
         container.clusteredService(traced);
         final String component = "service-" + serviceId;
         container.errorHandler(both(Errors.ofService(component, ending, trace, traced), container.errorHandler()));
@@ -89,8 +108,20 @@ final class LaunchedMember {
         }
     }
 
+    /** Launch a component. What it throws ends the program, unless that tries again. */
+    <T> T launched(final Supplier<T> launch) {
+        try {
+            final T component = launch.get();
+            whyUnstarted = null;
+            return component;
+        } catch (final RuntimeException | Error error) {
+            whyUnstarted = "start: " + Errors.text(error);
+            throw error;
+        }
+    }
+
     private void begin() {
-        takeSignal();
+        Signals.NAMES.forEach(this::takeSignal);
         if (trace != null) {
             return;
         }
@@ -101,17 +132,16 @@ final class LaunchedMember {
         } catch (final IOException error) {
             throw new UncheckedIOException(error);
         }
-        final String version = ConsensusModule.class.getPackage().getImplementationVersion();
-        trace.event("process-start", "system", "aeron", "version", version);
+        trace.event("process-start", "system", "aeron", "version", AeronVersion.running());
         Runtime.getRuntime().addShutdownHook(new Thread(() -> end(siblings), "upheaval-end"));
     }
 
     /** The program's own handler, which closes its components, comes after the note of who wanted that. */
-    private void takeSignal() {
+    private void takeSignal(final String name) {
         final OrderFirst first = new OrderFirst();
-        final SignalHandler before = Signal.handle(new Signal("TERM"), first);
-        if (before instanceof OrderFirst) {
-            Signal.handle(new Signal("TERM"), before);
+        final SignalHandler before = Signal.handle(new Signal(name), first);
+        if (before instanceof OrderFirst || before == SignalHandler.SIG_IGN) {
+            Signal.handle(new Signal(name), before);
         } else {
             first.others = before;
         }
@@ -122,18 +152,31 @@ final class LaunchedMember {
         hook.run();
     }
 
-    /** In the shutdown of the virtual machine: the program closes its components before, or by a hook of its own. */
+    /**
+     * In the shutdown of the virtual machine: the program closes its components before, or by a hook of its own. What they
+     * do after the end is no part of the trace.
+     */
     private void end(final Siblings siblings) {
-        ending.order("the end of the program");
         final long deadline = System.nanoTime() + CLOSE_NS;
-        while (watch != null && !watch.isClosed() && System.nanoTime() < deadline) {
+        while (watch != null && watch.isOpen() && !endsProgram(moduleInHook) && System.nanoTime() < deadline) {
             sleep();
         }
         if (watch != null) {
             watch.closed();
         }
-        final long longestStallNs = watch == null ? 0 : watch.longestStallNs();
+        ending.onProgramEnd(
+            whyUnstarted == null ? "the program ended by itself" : whyUnstarted,
+            !services.isEmpty() && services.values().stream().allMatch(TracedService::isTerminated));
+        final long longestStallNs = Stream.of(watch, process)
+            .filter(Objects::nonNull).mapToLong(StallWatch::longestStallNs).max().orElse(0);
         ending.trace(trace, watch, config.services.size(), siblings, longestStallNs);
+        CloseHelper.quietClose(trace);
+    }
+
+    /** Whether a thread waits in {@link System#exit} for the end of the virtual machine. */
+    private static boolean endsProgram(final Thread thread) {
+        return thread != null
+            && Arrays.stream(thread.getStackTrace()).anyMatch(frame -> frame.getClassName().equals("java.lang.Shutdown"));
     }
 
     private void require(final String component, final String name, final File set, final File other, final String folder) {
@@ -156,14 +199,16 @@ final class LaunchedMember {
         };
     }
 
-    /** There is a setter alone. */
+    /** There is a setter alone. Null for the strategy of Aeron's own. */
     @SuppressWarnings("unchecked")
-    private static Supplier<IdleStrategy> idleOf(final ConsensusModule.Context module) {
+    private Supplier<IdleStrategy> idleOf(final ConsensusModule.Context module) {
         try {
             final Field field = ConsensusModule.Context.class.getDeclaredField("idleStrategySupplier");
             field.setAccessible(true);
             return (Supplier<IdleStrategy>)field.get(module);
         } catch (final ReflectiveOperationException | RuntimeException otherVersion) {
+            trace.event("error", "kind", "WARN idleStrategySupplier", "where", "", "text",
+                "module: the idle strategy of the program is not used: " + otherVersion, "traceback", null);
             return null;
         }
     }

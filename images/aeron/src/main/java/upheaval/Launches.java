@@ -27,23 +27,31 @@ public final class Launches {
     }
 
     public static MediaDriver driver(final MediaDriver.Context context) {
-        Holder.MEMBER.prepare(context);
-        return MediaDriver.launch(context);
+        return Holder.MEMBER.launched(() -> {
+            Holder.MEMBER.prepare(context);
+            return MediaDriver.launch(context);
+        });
     }
 
     public static Archive archive(final Archive.Context context) {
-        Holder.MEMBER.prepare(context);
-        return Archive.launch(context);
+        return Holder.MEMBER.launched(() -> {
+            Holder.MEMBER.prepare(context);
+            return Archive.launch(context);
+        });
     }
 
     public static ConsensusModule module(final ConsensusModule.Context context) {
-        Holder.MEMBER.prepare(context);
-        return ConsensusModule.launch(context);
+        return Holder.MEMBER.launched(() -> {
+            Holder.MEMBER.prepare(context);
+            return ConsensusModule.launch(context);
+        });
     }
 
     public static ClusteredServiceContainer service(final ClusteredServiceContainer.Context context) {
-        Holder.MEMBER.prepare(context);
-        return ClusteredServiceContainer.launch(context);
+        return Holder.MEMBER.launched(() -> {
+            Holder.MEMBER.prepare(context);
+            return ClusteredServiceContainer.launch(context);
+        });
     }
 
     /** Made with the first component: other virtual machines of the program have no Aeron. */

@@ -1,6 +1,5 @@
 package upheaval;
 
-import io.aeron.cluster.ConsensusModule;
 import io.aeron.cluster.service.ClusteredService;
 import java.io.IOException;
 import java.nio.file.Path;
@@ -43,8 +42,7 @@ public final class Member {
             component.hasServices() ? config.services.stream().map(MemberServices::make).toList() : List.of();
         final Trace trace =
             new Trace(config.folder.resolve("trace.jsonl"), config.memberId, component.traced(), config.runId);
-        final String version = ConsensusModule.class.getPackage().getImplementationVersion();
-        trace.event("process-start", "system", "aeron", "version", version);
+        trace.event("process-start", "system", "aeron", "version", AeronVersion.running());
         final ModuleWatch watch = new ModuleWatch(trace, config.memberId);
         final StallWatch main = component.hasModule() ? watch : new StallWatch(trace);
         final Siblings siblings = new Siblings(config.folder, component);

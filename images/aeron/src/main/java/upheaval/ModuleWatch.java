@@ -22,14 +22,16 @@ final class ModuleWatch extends StallWatch {
     private Cluster.Role role;
     private volatile long leadershipTermId = -1;
     private volatile long commitPosition = -1;
+    private volatile boolean hasEnded;
 
     ModuleWatch(final Trace trace, final int memberId) {
-        this(trace, memberId, idleStrategy());
+        super(trace);
+        this.memberId = memberId;
     }
 
-    /** Idles as {@code idleStrategy} does. */
+    /** Idles as {@code idleStrategy} does, however long that sleeps. */
     ModuleWatch(final Trace trace, final int memberId, final IdleStrategy idleStrategy) {
-        super(trace, idleStrategy);
+        super(trace, idleStrategy, Long.MAX_VALUE);
         this.memberId = memberId;
     }
 
@@ -50,17 +52,39 @@ final class ModuleWatch extends StallWatch {
 
     @Override
     void afterCycle() {
-        super.afterCycle();
+        measure();
         look();
     }
 
-    /** Whether the module was open and is no more. */
-    boolean isClosed() {
-        return state != null && !isOpen(module.electionStateCounter());
+    /** An invoker calls no idle strategy between cycles: the module does where it waits. */
+    private void measure() {
+        if (!module.useAgentInvoker()) {
+            measureStall();
+        }
     }
 
-    /** The module was closed, and looks after nothing any more. */
+    /** Whether the module went through a cycle and is still open. */
+    boolean isOpen() {
+        return state != null && isOpen(module.electionStateCounter());
+    }
+
+    /** The module ends, in a cycle after which it calls no idle strategy. */
+    void lookAtEnd() {
+        hasEnded = true;
+        measure();
+        if (isOpen(module.electionStateCounter()) && isOpen(module.leadershipTermIdCounter())) {
+            lookAtPlace();
+        }
+    }
+
+    /**
+     * The module was closed, and looks after nothing any more. If an invoker ran it and did not end it, the last look was
+     * long before.
+     */
     void closed() {
+        if (state != null && module.useAgentInvoker() && !hasEnded) {
+            commitPosition = -1;
+        }
         if (state != null) {
             lookAtState(ConsensusModule.State.CLOSED);
         }
@@ -70,13 +94,17 @@ final class ModuleWatch extends StallWatch {
         if (!isOpen(module.electionStateCounter()) || !isOpen(module.leadershipTermIdCounter())) {
             return;
         }
+        lookAtPlace();
+        lookAtState(ConsensusModule.State.get(module.moduleStateCounter().get()));
+        lookAtRole(Cluster.Role.get((int)module.clusterNodeRoleCounter().get()));
+        lookAtElection(ElectionState.get(module.electionStateCounter().get()));
+    }
+
+    private void lookAtPlace() {
         leadershipTermId = module.leadershipTermIdCounter().get();
         if (isOpen(module.commitPositionCounter())) {
             lookAtCommitPosition(module.commitPositionCounter().get());
         }
-        lookAtState(ConsensusModule.State.get(module.moduleStateCounter().get()));
-        lookAtRole(Cluster.Role.get((int)module.clusterNodeRoleCounter().get()));
-        lookAtElection(ElectionState.get(module.electionStateCounter().get()));
     }
 
     private void lookAtCommitPosition(final long found) {

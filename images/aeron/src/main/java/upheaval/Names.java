@@ -10,6 +10,7 @@ import java.lang.reflect.Proxy;
 import java.net.InetAddress;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Set;
 import org.agrona.LangUtil;
 
 /**
@@ -17,6 +18,8 @@ import org.agrona.LangUtil;
  * where not.
  */
 final class Names implements NameResolver {
+    private static final Set<String> OURS = Set.of("resolve", "lookup");
+
     private final Map<String, String> dialled;
     /** That of the driver, or Aeron's default. */
     private NameResolver others = DefaultNameResolver.INSTANCE;
@@ -45,7 +48,7 @@ final class Names implements NameResolver {
         for (final Method method : MediaDriver.Context.class.getMethods()) {
             if (method.getName().equals("nameResolver") && method.getParameterCount() == 1) {
                 final Class<?> wanted = method.getParameterTypes()[0];
-                invoke(method, driver, wanted.isInstance(this) ? this : as(wanted));
+                invoke(method, driver, others == DefaultNameResolver.INSTANCE && wanted.isInstance(this) ? this : as(wanted));
                 return;
             }
         }
@@ -60,16 +63,16 @@ final class Names implements NameResolver {
         }
     }
 
-    /** This resolver, with the rest of a wider interface as the other resolver or the interface itself has it. */
+    /** This resolver, with the rest of the interface as the other resolver or the interface itself has it. */
     private Object as(final Class<?> wanted) {
         final InvocationHandler handler = (proxy, method, arguments) -> {
-            if (wanted.isInstance(others) && !method.getDeclaringClass().isInstance(this)) {
+            if (OURS.contains(method.getName()) || method.getDeclaringClass() == Object.class) {
+                return invoke(method, this, arguments);
+            }
+            if (method.getDeclaringClass().isInstance(others)) {
                 return invoke(method, others, arguments);
             }
-            if (method.isDefault() && !method.getDeclaringClass().isInstance(this)) {
-                return InvocationHandler.invokeDefault(proxy, method, arguments);
-            }
-            return method.getDeclaringClass().isInstance(this) ? invoke(method, this, arguments) : null;
+            return method.isDefault() ? InvocationHandler.invokeDefault(proxy, method, arguments) : null;
         };
         return Proxy.newProxyInstance(wanted.getClassLoader(), new Class<?>[] {wanted}, handler);
     }

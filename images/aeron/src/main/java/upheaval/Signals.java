@@ -6,7 +6,7 @@ import sun.misc.Signal;
 
 /** The signals that ask for an orderly end. */
 final class Signals {
-    private static final List<String> NAMES = List.of("TERM", "INT");
+    static final List<String> NAMES = List.of("TERM", "INT");
 
     private Signals() {
     }

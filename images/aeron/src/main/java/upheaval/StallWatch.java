@@ -3,6 +3,7 @@ package upheaval;
 import java.util.concurrent.TimeUnit;
 import org.agrona.concurrent.BackoffIdleStrategy;
 import org.agrona.concurrent.IdleStrategy;
+import org.agrona.concurrent.SleepingMillisIdleStrategy;
 
 /**
  * Idles between the duty cycles of one loop, and traces its stalls: the work of a cycle, and the time by which it woke up
@@ -12,23 +13,45 @@ class StallWatch implements IdleStrategy {
     /** How long a loop may sleep without work. */
     private static final long MAX_PARK_NS = TimeUnit.MILLISECONDS.toNanos(1);
 
+    private static final long PROCESS_PARK_MS = 10;
+
     /** Shorter stalls cannot explain a missed heartbeat. */
     private static final long STALL_REPORT_NS = TimeUnit.MILLISECONDS.toNanos(50);
 
     protected final Trace trace;
     private final IdleStrategy idleStrategy;
+    /** How long the strategy may sleep. */
+    private final long maxParkNs;
     private long woke;
     private long lateNs;
     private volatile long longestStallNs;
 
     StallWatch(final Trace trace) {
-        this(trace, idleStrategy());
+        this(trace, idleStrategy(), MAX_PARK_NS);
     }
 
-    /** Idles as {@code idleStrategy} does. */
-    StallWatch(final Trace trace, final IdleStrategy idleStrategy) {
+    /**
+     * Idles as {@code idleStrategy} does, which sleeps no longer than {@code maxParkNs}; {@link Long#MAX_VALUE} where that is
+     * not known: then the work of a cycle alone can be a stall.
+     */
+    StallWatch(final Trace trace, final IdleStrategy idleStrategy, final long maxParkNs) {
         this.trace = trace;
         this.idleStrategy = idleStrategy;
+        this.maxParkNs = maxParkNs;
+    }
+
+    /** Watches the whole process from a thread of its own, which sleeps and does nothing else. */
+    static StallWatch ofProcess(final Trace trace) {
+        final StallWatch watch = new StallWatch(trace, new SleepingMillisIdleStrategy(PROCESS_PARK_MS),
+            TimeUnit.MILLISECONDS.toNanos(PROCESS_PARK_MS));
+        final Thread thread = new Thread(() -> {
+            while (true) {
+                watch.idle();
+            }
+        }, "upheaval-stalls");
+        thread.setDaemon(true);
+        thread.start();
+        return watch;
     }
 
     /** Few spins, and a short park: members share the cores of one machine. */
@@ -77,6 +100,6 @@ class StallWatch implements IdleStrategy {
 
     private void afterIdle(final long begin) {
         woke = System.nanoTime();
-        lateNs = Math.max(0, woke - begin - MAX_PARK_NS);
+        lateNs = Math.max(0, woke - begin - maxParkNs);
     }
 }

@@ -14,6 +14,7 @@ import io.aeron.cluster.service.ClusteredServiceContainer;
 import io.aeron.driver.MediaDriver;
 import io.aeron.driver.ThreadingMode;
 import java.io.File;
+import java.util.UUID;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
@@ -38,7 +39,7 @@ final class OneMember implements AutoCloseable {
     private static final int QUIET_ROUNDS = 8;
     private static final long NEVER_NS = TimeUnit.HOURS.toNanos(10);
 
-    private final String aeronDirectory = CommonContext.generateRandomDirName();
+    private final String aeronDirectory = CommonContext.getAeronDirectoryName() + "-" + UUID.randomUUID();
     private final IdleStrategy idle = idleStrategy();
     private final Effects effects;
     private final CountedService service;
