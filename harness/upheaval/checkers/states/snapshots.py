@@ -14,6 +14,7 @@ from typing import Final
 
 from upheaval.checkers.checker import Checker, Source, of_whole_log
 from upheaval.checkers.evidence.logs import WitnessLog
+from upheaval.checkers.evidence.losses import losses_of
 from upheaval.checkers.evidence.recordings import LogMissing, RecordedLog, snapshot_entries
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.own.explanation import RecordedState, explain
@@ -48,11 +49,11 @@ _NO_SNAPSHOT: Final = "no recording log names a snapshot"
 
 @dataclass(frozen=True, slots=True)
 class ServiceSnapshot:
-    """The snapshot of one service of a member or standby, `owner`. Its state, which may be large, is not kept."""
+    """The snapshot of one service of a member or companion, `owner`. Its state, which may be large, is not kept."""
 
     owner: str
     member_id: int
-    """-1 for a standby."""
+    """-1 for a companion."""
     position: int
     service_id: int
     content: Content
@@ -71,7 +72,7 @@ class ServiceSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class ModuleSnapshot:
-    """The snapshot of the consensus module of a member or standby, `owner`."""
+    """The snapshot of the consensus module of a member or companion, `owner`."""
 
     owner: str
     member_id: int
@@ -157,12 +158,25 @@ class _Own:
 
 
 def read_snapshots(run: RunFolder, manifest: Manifest) -> Snapshots:
-    """Read the snapshots that the recording logs of members and standbys name."""
+    """Read the snapshots that the recording logs of members and standbys name, and the copies of what they lost.
+
+    Another promise compares a backup's copy with the original. A power cut at sync level 0 may have changed the log.
+    """
     services: list[ServiceSnapshot] = []
     modules: list[ModuleSnapshot] = []
     unreadable = ""
-    for folder in _folders(run, manifest.members):
+    takers = _folders(run, manifest.members)
+    taken = {entry[1:] for folder in takers for entry in snapshot_entries(folder.recording_log)}
+    others = {path.name for path in companion_folders(run.path)} - {folder.name for folder in takers}
+    copies = (
+        []
+        if losses_of(run, manifest).powerless
+        else [MemberFolder(run.path / name, -1, name) for name in sorted(others)]
+    )
+    for folder in (*takers, *copies):
         for recording_id, position, service_id in snapshot_entries(folder.recording_log):
+            if folder in copies and (position, service_id) in taken:
+                continue
             try:
                 if service_id == _MODULE_ID:
                     content = snapshot_fields.module_content(_recorded(folder, recording_id))
@@ -355,7 +369,8 @@ def _signature(
 
 def _origin(snapshot: ModuleSnapshot, group: Sequence[ServiceSnapshot | ModuleSnapshot], given: _Given) -> Origin:
     services = [other.service_id for other in group if isinstance(other, ServiceSnapshot)]
-    return Origin(snapshot.member_id, given.is_copied, 1 + max(services, default=-1))
+    is_copied = given.is_copied or snapshot.member_id < 0
+    return Origin(snapshot.member_id, is_copied, 1 + max(services, default=-1))
 
 
 def _where(snapshot: ServiceSnapshot | ModuleSnapshot) -> str:
