@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from support.bad_runs import backed_up, converged, copy_of_good_run, snapshots_taken
+from support.bad_runs import backed_up, committed, converged, copy_of_good_run, snapshots_taken
 from support.bad_runs.bad_run import STANDBY_RUN
 from support.bad_runs.files import SNAPSHOT, keep_records, kind_of
 from upheaval.checkers.judge import verify_run
@@ -130,6 +130,27 @@ def test_a_backups_copy_of_what_members_lost_is_the_replay_of_the_log(
     assert finding.verdict is verdict, finding.detail
     if verdict is Verdict.INVALID:
         assert "of backup-0 at position" in finding.detail
+
+
+# --- what traces show ---
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        committed.a_leader_sent_no_commit_position,
+        committed.followers_of_the_first_term_reported_nothing,
+    ],
+)
+def test_members_that_lost_files_show_what_they_sent(damage: Damage, tmp_path: Path) -> None:
+    finding = judged("leader-killed", damage, EARLY, Promise.EVIDENCE_COMPLETE, tmp_path, 0, 1, 2)
+    assert finding.verdict is Verdict.UNKNOWN, finding.detail
+    assert "that was sent in term 0" in finding.detail
+
+
+def test_a_run_with_a_loss_is_complete(tmp_path: Path) -> None:
+    finding = judged("leader-killed", nothing, EARLY, Promise.EVIDENCE_COMPLETE, tmp_path, 0, 1, 2)
+    assert finding.verdict is Verdict.VALID, finding.detail
 
 
 # --- the end of the run ---

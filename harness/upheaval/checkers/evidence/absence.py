@@ -8,7 +8,7 @@ import re
 import sys
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from types import MappingProxyType
@@ -64,7 +64,7 @@ def check_absence(
             _require_trace(facts, manifest)
         _require_terms(run, manifest, traces)
         _require_no_gap(run, manifest, traces)
-        _require_messages(manifest, traces, answered, losses_of(run, manifest).replaced)
+        _require_messages(manifest, traces, answered)
         _require_ids(run, manifest, missing)
         _require_planned(run, manifest)
         _require_snapshots(run, manifest, traces)
@@ -160,9 +160,7 @@ def _require_terms(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFac
                 raise _missing(detail, position=base)
 
 
-def _require_messages(
-    manifest: Manifest, traces: Sequence[TraceFacts], answered: Mapping[int, int], replaced: Collection[int]
-) -> None:
+def _require_messages(manifest: Manifest, traces: Sequence[TraceFacts], answered: Mapping[int, int]) -> None:
     """Leaders must announce commit positions, followers must report append positions, and each must receive the
     other's.
 
@@ -173,13 +171,13 @@ def _require_messages(
         return
     for term, position in sorted(answered.items()):
         leader = next((facts for facts in traces if term in facts.terms and facts.terms[term].leads), None)
-        if leader is None or leader.member_id in replaced:
+        if leader is None:
             continue
         if leader.terms[term].sent.highest < 0:
             detail = f"{leader.name} has no CommitPosition that was sent in term {term}, which committed {position}"
             raise _missing(detail, leader.member_id, position=position)
         others = [facts for facts in traces if facts is not leader]
-        silent = [facts for facts in others if not _has_reported(facts, term) and facts.member_id not in replaced]
+        silent = [facts for facts in others if not _has_reported(facts, term)]
         if len(others) - len(silent) < quorum_of(manifest.members) - 1:
             detail = f"{silent[0].name} has no AppendPosition that was sent in term {term}, which committed {position}"
             raise _missing(detail, *(facts.member_id for facts in silent), position=position)
