@@ -7,7 +7,7 @@ rest of a snapshot. This module knows recordings; it needs no cluster.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
@@ -158,35 +158,42 @@ class _Own:
 
 
 def read_snapshots(run: RunFolder, manifest: Manifest) -> Snapshots:
-    """Read the snapshots that the recording logs of members and standbys name, and the copies of what they lost.
-
-    Another promise compares a backup's copy with the original. A power cut at sync level 0 may have changed the log.
-    """
+    """Read the snapshots that the recording logs of members and standbys name, and backups' copies of others."""
     services: list[ServiceSnapshot] = []
     modules: list[ModuleSnapshot] = []
     unreadable = ""
-    takers = _folders(run, manifest.members)
-    taken = {entry[1:] for folder in takers for entry in snapshot_entries(folder.recording_log)}
-    others = {path.name for path in companion_folders(run.path)} - {folder.name for folder in takers}
-    copies = (
-        []
-        if losses_of(run, manifest).powerless
-        else [MemberFolder(run.path / name, -1, name) for name in sorted(others)]
-    )
-    for folder in (*takers, *copies):
-        for recording_id, position, service_id in snapshot_entries(folder.recording_log):
-            if folder in copies and (position, service_id) in taken:
-                continue
-            try:
-                if service_id == _MODULE_ID:
-                    content = snapshot_fields.module_content(_recorded(folder, recording_id))
-                    modules.append(ModuleSnapshot(folder.name, folder.member_id, position, content))
-                else:
-                    services.append(_service_snapshot(folder, recording_id, position, service_id))
-            except (LogMissing, DecodeError) as error:
-                what = "consensus module" if service_id == _MODULE_ID else f"service {service_id}"
-                unreadable = unreadable or f"{folder.name}, {what} at position {position}: {error}"
+    for folder, recording_id, position, service_id in _named(run, manifest):
+        try:
+            if service_id == _MODULE_ID:
+                content = snapshot_fields.module_content(_recorded(folder, recording_id))
+                modules.append(ModuleSnapshot(folder.name, folder.member_id, position, content))
+            else:
+                services.append(_service_snapshot(folder, recording_id, position, service_id))
+        except (LogMissing, DecodeError) as error:
+            what = "consensus module" if service_id == _MODULE_ID else f"service {service_id}"
+            unreadable = unreadable or f"{folder.name}, {what} at position {position}: {error}"
     return Snapshots(tuple(services), tuple(modules), unreadable)
+
+
+def _named(run: RunFolder, manifest: Manifest) -> Iterator[tuple[MemberFolder, int, int, int]]:
+    """Yield the node, recording id, position and service of each snapshot.
+
+    Another promise compares a backup's copy with the original. One without an original has to be as the log gives it,
+    unless a power cut at sync level 0 may have changed the log.
+    """
+    takers = _folders(run, manifest.members)
+    taken: set[tuple[int, int]] = set()
+    for folder in takers:
+        for recording_id, position, service_id in snapshot_entries(folder.recording_log):
+            taken.add((position, service_id))
+            yield folder, recording_id, position, service_id
+    if losses_of(run, manifest).powerless:
+        return
+    for name in sorted({path.name for path in companion_folders(run.path)} - {folder.name for folder in takers}):
+        folder = MemberFolder(run.path / name, -1, name)
+        for recording_id, position, service_id in snapshot_entries(folder.recording_log):
+            if (position, service_id) not in taken:
+                yield folder, recording_id, position, service_id
 
 
 def _service_snapshot(folder: MemberFolder, recording_id: int, position: int, service_id: int) -> ServiceSnapshot:

@@ -54,10 +54,10 @@ class Informed:
         return [record for record in self.holder.records if record.is_of_standby]
 
     @property
-    def kept(self) -> list[SnapshotRecord]:
+    def intact(self) -> list[SnapshotRecord]:
         """The references of which no power cut may have taken a part."""
-        noted_ns = {noted.position: noted.ns for noted in self.noted}
-        return [each for each in self.records if not self.holder.may_have_lost(noted_ns.get(each.position))]
+        records = self.holder.intact({noted.position: noted.ns for noted in self.noted})
+        return [record for record in records if record.is_of_standby]
 
     @property
     def known(self) -> set[int]:
@@ -123,7 +123,7 @@ def _require_same(member: Informed, standbys: Iterable[Standby], restored: int) 
     own = [record for standby in standbys for record in standby.holder.records if not record.is_of_standby]
     by_id = {(record.recording_id, record.service_id): record for record in own}
     compared = 0
-    for record in (record for record in member.kept if record.position > restored):
+    for record in (record for record in member.intact if record.position > restored):
         where = (
             f"{member.holder.name}/cluster/recording.log names recording {record.recording_id} of a standby for the "
             f"snapshot of service {record.service_id} at position {record.position}"

@@ -57,9 +57,13 @@ class Holder:
             ran_through(life, begin_ns, end_ns) and not has_failed(life, self.failures, end_ns) for life in self.lives
         )
 
-    def may_have_lost(self, written_ns: int | None) -> bool:
-        """Whether a power cut may have taken a part of what it wrote then; None: at an unknown time."""
-        return self.lost_power and (written_ns is None or written_ns <= self.lost_ns)
+    def intact(self, written_ns: Mapping[int, int]) -> list[SnapshotRecord]:
+        """The records of which no power cut may have taken a part. `written_ns`: by position, when it wrote them."""
+        return [
+            record
+            for record in self.records
+            if not self.lost_power or written_ns.get(record.position, self.lost_ns) > self.lost_ns
+        ]
 
     def has(self, position: int) -> bool:
         """Whether its recording log names a snapshot at the position, its own or a standby's."""
@@ -139,8 +143,7 @@ def judge_taken(orders: Sequence[OrderedSnapshot], holders: Sequence[Holder], se
             require_by_all(order, members)
         sets = 0
         for holder in holders if services else ():
-            kept = [each for each in holder.records if not holder.may_have_lost(holder.taken_ns.get(each.position))]
-            sets += require_whole(holder.name, holder.member_id, kept, services)
+            sets += require_whole(holder.name, holder.member_id, holder.intact(holder.taken_ns), services)
     except Broken as broken:
         return broken.finding(Promise.SNAPSHOTS_TAKEN)
     detail = f"{len(orders)} ordered snapshots are on every member that ran, {sets} sets have every service"
