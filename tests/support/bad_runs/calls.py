@@ -76,6 +76,31 @@ def _add_lost(lines: _Lines, count: int, *, session: int | None, outcome: str) -
     ]
 
 
+def a_call_is_answered_wrongly_beside_an_operation_of_a_shipped_service(run: Path) -> None:
+    _add_of_shipped(run)
+    path = run / "history.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    lines[40]["result"] = "no"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def _add_of_shipped(run: Path) -> dict[str, Any]:
+    """An operation that was never sent. Returns the first call."""
+    path = run / "history.jsonl"
+    call: dict[str, Any] = json.loads(path.read_text().splitlines()[0])
+    unsent = {"f": "read", "key": "k", "value": None, "complete_ns": None, "result": None, "outcome": "fail"}
+    with path.open("a") as history:
+        history.write(json.dumps({**call, **unsent, "id": 10**6, "process": 10**6, "session": None}) + "\n")
+    return call
+
+
+def a_strange_message_is_heard_beside_an_operation_of_a_shipped_service(run: Path) -> None:
+    call = _add_of_shipped(run)
+    stray = {"session": call["session"], "received_ns": call["complete_ns"], "operation": None, "position": None}
+    with (run / "strays.jsonl").open("a") as strays:
+        strays.write(json.dumps({**stray, "text": "no replay sends this"}) + "\n")
+
+
 def nobody_asks_for_longer_than_clients_need_to_find_a_leader(run: Path) -> None:
     """As between two loads: this one is good."""
     _change(run, lambda lines: None, session_ns=1 * _MS)
@@ -126,6 +151,18 @@ def a_call_was_answered_before_there_was_a_leader(run: Path) -> None:
 
 
 CALLS = (
+    BadRun(
+        CALLS_RUN,
+        a_call_is_answered_wrongly_beside_an_operation_of_a_shipped_service,
+        Promise.LINEARIZABLE,
+        ("call request (operation 40) at position", "expected ", " by a replay of "),
+    ),
+    BadRun(
+        CALLS_RUN,
+        a_strange_message_is_heard_beside_an_operation_of_a_shipped_service,
+        Promise.ANSWERED_ONCE,
+        ("heard 'no replay sends this', which a replay of the log does not send to it",),
+    ),
     BadRun(
         CALLS_RUN,
         an_answer_to_a_call_was_there_at_once,

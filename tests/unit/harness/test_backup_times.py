@@ -19,9 +19,9 @@ def test_what_is_committed_grows_by_the_first_line_that_says_so(ns: int, positio
     assert COMMITTED.by(ns) == position
 
 
-def broken(*held: Held, grace_ns: int = GRACE_NS) -> Finding | None:
+def broken(*held: Held, stalls: tuple[tuple[int, int], ...] = ()) -> Finding | None:
     try:
-        assert require_committed("backup-0", held, COMMITTED, grace_ns) == len(held)
+        assert require_committed("backup-0", held, COMMITTED, stalls) == len(held)
     except Broken as error:
         return error.finding(Promise.BACKED_UP)
     return None
@@ -45,5 +45,17 @@ def test_what_was_not_is_named_with_position_and_time(ns: int, position: int, kn
     )
 
 
-def test_a_stall_lets_a_line_have_an_earlier_time() -> None:
-    assert broken(Held(2 * S, 640, "x:1"), grace_ns=1 * S) is None
+@pytest.mark.parametrize(
+    ("begin_ns", "is_excused"),
+    [
+        (2 * S, True),
+        (2 * S + GRACE_NS, True),
+        (1 * S, True),
+        (2 * S + GRACE_NS + 1, False),
+        (1 * S - 1, False),
+        (30 * S, False),
+    ],
+)
+def test_a_stall_at_that_time_lets_a_line_have_an_earlier_time(begin_ns: int, is_excused: bool) -> None:
+    stall = begin_ns, begin_ns + 1 * S
+    assert (broken(Held(2 * S, 640, "x:1"), stalls=(stall,)) is None) is is_excused

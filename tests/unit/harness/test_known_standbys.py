@@ -22,7 +22,7 @@ def records(*, of_standby: bool) -> tuple[SnapshotRecord, ...]:
 
 
 def standby(own: tuple[SnapshotRecord, ...] = records(of_standby=False), lived_ns: int = NOTICE_NS) -> Standby:
-    return Standby(Holder("standby-0", -1, own), {AT: lived_ns})
+    return Standby(Holder("standby-0", -1, own), {AT: (0, lived_ns)})
 
 
 def member(member_id: int, known: tuple[SnapshotRecord, ...] = records(of_standby=True)) -> Informed:

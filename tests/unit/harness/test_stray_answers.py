@@ -4,9 +4,9 @@ import pytest
 
 from upheaval.checkers.history.answer_order import judge_answer_order
 from upheaval.checkers.history.columns import LogEntry, PlacedHistory
-from upheaval.checkers.history.stray_answers import judge_strays
+from upheaval.checkers.history.stray_answers import judge_strays, with_news
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.verdict import Finding, Verdict
+from upheaval.checkers.verdict import Finding, NotApplicable, Verdict
 from upheaval.records import Function, Operation, Outcome, Stray
 from upheaval_node.types import MS, S
 
@@ -89,3 +89,21 @@ def test_a_late_answer_keeps_the_order_of_its_leader(terms: tuple[int, int], lat
     assert (found.verdict is Verdict.INVALID) is is_wrong
     if is_wrong:
         assert (found.position, found.operation) == (128, 2)
+
+
+ONCE = Promise.ANSWERED_ONCE
+RIGHT, WRONG = Finding(ONCE, Verdict.VALID, "all late"), Finding(ONCE, Verdict.INVALID, "answered twice")
+NEWS, STRANGE = Finding(ONCE, Verdict.VALID, "all of a replay"), Finding(ONCE, Verdict.INVALID, "a strange message")
+
+
+def test_messages_of_a_custom_service_count_beside_answers() -> None:
+    assert with_news(RIGHT, NEWS) == Finding(ONCE, Verdict.VALID, "all late; all of a replay")
+    assert with_news(RIGHT, STRANGE) == STRANGE
+    assert with_news(WRONG, NEWS) == WRONG
+    assert with_news(NotApplicable(ONCE, "no record"), STRANGE) == STRANGE
+
+
+def test_messages_that_are_not_replayed_are_a_gap_in_words() -> None:
+    text = "all late; messages of a custom service were not judged: two services"
+    assert with_news(RIGHT, "two services") == Finding(ONCE, Verdict.VALID, text)
+    assert with_news(NotApplicable(ONCE, "no record"), "two services") == NotApplicable(ONCE, "no record")

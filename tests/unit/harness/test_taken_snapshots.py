@@ -57,7 +57,7 @@ def test_a_member_that_ran_and_has_none_is_named() -> None:
     [
         holder(2, (), begin_ns=150),
         holder(2, (), last_ns=150),
-        replace(holder(2, ()), failed_ns=120),
+        replace(holder(2, ()), failures=(120,)),
         replace(holder(2, ()), lives=(ProcessLife(2, "service-0", 1, 0, 300),)),
     ],
     ids=["started meanwhile", "ended meanwhile", "said that it failed", "no process with a module"],
@@ -67,7 +67,14 @@ def test_who_did_not_run_through_or_says_why_not_needs_none(absent: Holder) -> N
 
 
 def test_a_failure_after_the_command_is_no_reason() -> None:
-    assert judged(holder(0), replace(holder(1, ()), failed_ns=201)).members == (1,)
+    assert judged(holder(0), replace(holder(1, ()), failures=(201,))).members == (1,)
+
+
+def test_a_failure_in_an_earlier_process_is_no_reason() -> None:
+    lives = ProcessLife(1, "all", 1, 0, 20), ProcessLife(1, "all", 7, 30, 300)
+    absent = replace(holder(1, ()), lives=lives, failures=(10,))
+    assert judged(holder(0), absent).members == (1,)
+    assert judged(holder(0), replace(absent, failures=(10, 40))).verdict is Verdict.VALID
 
 
 def test_one_that_was_made_invalid_was_taken() -> None:
@@ -90,6 +97,15 @@ def test_a_set_without_a_service_is_invalid(lacking: int) -> None:
     finding = judged(holder(0), holder(1, records))
     assert (finding.verdict, finding.members, finding.position) == (Verdict.INVALID, (1,), AT)
     assert f"none of service {lacking} there" in finding.detail
+
+
+@pytest.mark.parametrize(
+    ("taken_ns", "verdict"), [({AT: 150}, Verdict.INVALID), ({AT: 5}, Verdict.VALID), ({}, Verdict.VALID)]
+)
+def test_a_set_without_a_service_may_be_what_a_power_cut_left(taken_ns: dict[int, int], verdict: Verdict) -> None:
+    lacking = replace(holder(1, WHOLE[1:]), taken_ns=taken_ns, lost_ns=9)
+    assert judged(holder(0), lacking).verdict is Verdict.INVALID
+    assert judged(holder(0), replace(lacking, lost_power=True)).verdict is verdict
 
 
 def test_services_without_their_module_are_a_death_between_two_records() -> None:

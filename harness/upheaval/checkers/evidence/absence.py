@@ -8,7 +8,7 @@ import re
 import sys
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from types import MappingProxyType
@@ -18,7 +18,7 @@ from upheaval.checkers.checker import Checker, Source
 from upheaval.checkers.evidence.losses import Losses, losses_of
 from upheaval.checkers.evidence.operation_ids import MissingIds, missing_ids
 from upheaval.checkers.evidence.positions import finals_of
-from upheaval.checkers.evidence.protocol_events import quorum_of
+from upheaval.checkers.evidence.protocol_events import OF_MODULE, quorum_of
 from upheaval.checkers.evidence.recordings import named_snapshots, snapshot_records, term_entries
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.evidence.term_facts import TermFacts
@@ -64,7 +64,7 @@ def check_absence(
             _require_trace(facts, manifest)
         _require_terms(run, manifest, traces)
         _require_no_gap(run, manifest, traces)
-        _require_messages(manifest, traces, answered, losses_of(run, manifest).replaced)
+        _require_messages(manifest, traces, answered)
         _require_ids(run, manifest, missing)
         _require_planned(run, manifest)
         _require_snapshots(run, manifest, traces)
@@ -160,9 +160,7 @@ def _require_terms(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFac
                 raise _missing(detail, position=base)
 
 
-def _require_messages(
-    manifest: Manifest, traces: Sequence[TraceFacts], answered: Mapping[int, int], replaced: Collection[int]
-) -> None:
+def _require_messages(manifest: Manifest, traces: Sequence[TraceFacts], answered: Mapping[int, int]) -> None:
     """Leaders must announce commit positions, followers must report append positions, and each must receive the
     other's.
 
@@ -173,13 +171,13 @@ def _require_messages(
         return
     for term, position in sorted(answered.items()):
         leader = next((facts for facts in traces if term in facts.terms and facts.terms[term].leads), None)
-        if leader is None or leader.member_id in replaced:
+        if leader is None:
             continue
         if leader.terms[term].sent.highest < 0:
             detail = f"{leader.name} has no CommitPosition that was sent in term {term}, which committed {position}"
             raise _missing(detail, leader.member_id, position=position)
         others = [facts for facts in traces if facts is not leader]
-        silent = [facts for facts in others if not _has_reported(facts, term) and facts.member_id not in replaced]
+        silent = [facts for facts in others if not _has_reported(facts, term)]
         if len(others) - len(silent) < quorum_of(manifest.members) - 1:
             detail = f"{silent[0].name} has no AppendPosition that was sent in term {term}, which committed {position}"
             raise _missing(detail, *(facts.member_id for facts in silent), position=position)
@@ -288,7 +286,7 @@ def _require_marks(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFac
 
 
 def _require_valid(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts]) -> None:
-    """A member that invalidated a snapshot must have reported that, or ended because of it.
+    """A member that invalidated a snapshot must have reported that after it was taken.
 
     Outside a scenario an operator may have invalidated it.
     """
@@ -298,17 +296,17 @@ def _require_valid(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFac
     start = -1 if origin is None else origin.position
     losses = losses_of(run, manifest)
     for facts in traces:
-        if facts.errors or any(life.status for life in facts.lives):
-            continue
+        reported_ns = max(facts.snapshot_failures, default=-1)
         folder = run.member(facts.member_id)
         for record in snapshot_records(folder.recording_log):
             taken = facts.snapshots.get(record.position)
             # Without its trace line, the member may have taken it before it lost files.
-            is_lost = losses.may_include(facts.member_id, -1 if taken is None else taken.ns)
-            if not record.is_valid and record.position > start and not is_lost:
+            taken_ns = -1 if taken is None else taken.ns
+            is_explained = reported_ns > taken_ns or losses.may_include(facts.member_id, taken_ns)
+            if not record.is_valid and record.position > start and not is_explained:
                 detail = (
                     f"{folder.path.name}/{layout.RECORDING_LOG} has an invalid snapshot at position {record.position}, "
-                    f"and {facts.name} has no error"
+                    f"and {facts.name} has no error about snapshots since"
                 )
                 raise _missing(detail, facts.member_id, position=record.position)
 
@@ -357,7 +355,9 @@ def taken_snapshots(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFa
 
 
 def _has_failed(facts: TraceFacts) -> bool:
-    return any("snapshot" in error.kind for error in facts.errors)
+    """Whether a snapshot failed in the last process. What an earlier one failed to take, a later one takes."""
+    begin_ns = max((life.begin_ns for life in facts.lives if life.component in OF_MODULE), default=0)
+    return any(ns >= begin_ns for ns in facts.snapshot_failures)
 
 
 def _was_started_again(facts: TraceFacts) -> bool:

@@ -11,10 +11,9 @@ from typing import Final
 
 from upheaval.checkers.checker import Checker, Source
 from upheaval.checkers.evidence.events import OrderedAction
-from upheaval.checkers.evidence.protocol_events import OF_MODULE
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.evidence.spans import MemberSpans
-from upheaval.checkers.evidence.trace_facts import ModuleMove, TraceFacts
+from upheaval.checkers.evidence.trace_facts import ModuleMove, TraceFacts, has_failed, ran_through
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Broken, Finding, NotApplicable, Result, Verdict
 from upheaval.records import AdminCommand, ControlRecord, read_origin
@@ -114,8 +113,7 @@ def _require_moves(line: int, control: ControlRecord, traces: Iterable[TraceFact
     wanted_old, wanted_new = _STATES[control.what]
     for facts in traces:
         is_seen = str(facts.member_id) in control.members
-        has_failed = any("snapshot" in error.kind and error.ns <= control.end_ns for error in facts.errors)
-        if not is_seen or has_failed or not facts.module_moves or not _ran_through(facts, control):
+        if not is_seen or not facts.module_moves or not _ran_through(facts, control):
             continue
         moves = [move for move in facts.module_moves if move.new == wanted_new and wanted_old in (None, move.old)]
         if not any(_is_within(move, control) for move in moves):
@@ -144,8 +142,10 @@ def _require_suspended(actions: Iterable[OrderedAction], traces: Iterable[TraceF
 
 
 def _ran_through(facts: TraceFacts, control: ControlRecord) -> bool:
+    """Whether one process ran through the command, without a failed snapshot by then."""
+    begin_ns, end_ns = control.begin_ns, control.end_ns
     return any(
-        life.component in OF_MODULE and life.begin_ns <= control.begin_ns and life.last_ns >= control.end_ns
+        ran_through(life, begin_ns, end_ns) and not has_failed(life, facts.snapshot_failures, end_ns)
         for life in facts.lives
     )
 

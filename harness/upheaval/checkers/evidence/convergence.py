@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from upheaval.checkers.checker import Checker, Source
-from upheaval.checkers.evidence.losses import losses_of
 from upheaval.checkers.evidence.positions import completed_ns
 from upheaval.checkers.evidence.protocol_events import OF_MODULE
 from upheaval.checkers.evidence.run_evidence import Evidence
@@ -56,8 +55,7 @@ def converged(manifest: Manifest) -> Finding:
 class Shown:
     """Evidence about the time of the last look at the members.
 
-    `committed_then`: the furthest position that a trace calls committed before it; None if no trace shows one. `traces`
-    are those of members that were never replaced.
+    `committed_then`: the furthest position that a trace calls committed before it; None if no trace shows one.
     """
 
     operations: Iterable[Operation] = ()
@@ -152,12 +150,12 @@ def enough_traffic(history: History, *, refusals: Sequence[str] = (), is_script:
 
 def _shown(evidence: Evidence) -> Shown:
     manifest, positions = evidence.manifest, evidence.positions
-    replaced = losses_of(evidence.run, manifest).replaced
-    traces = [facts for facts in evidence.traces if facts.is_there and facts.member_id not in replaced]
+    # A member that loses its files keeps its trace.
+    traces = [facts for facts in evidence.traces if facts.is_there]
     # A lone member sends its positions to no one, and a member of Aeron traces none.
     has_positions = manifest.members > 1 and manifest.system == OWN_SYSTEM and positions.is_whole
     then = None
-    if has_positions and not positions.replaced and not positions.is_lossy:
+    if has_positions and not positions.is_lossy:
         then = -1 if positions.committed_in_run is None else positions.committed_in_run.position
     return Shown(_placed_from(evidence, completed_ns(manifest)), evidence.faults, traces, then)
 

@@ -3,9 +3,11 @@
 Pure facts; this module knows no promise.
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from upheaval.checkers.evidence.protocol_events import OF_MODULE
 from upheaval.checkers.evidence.term_facts import TermFacts, TermReader
 from upheaval.records import LOST_EVENTS, MemberFolder, RunFolder, TraceEvent
 from upheaval_node.trace_kinds import TraceKind
@@ -25,6 +27,8 @@ GAP_NS: Final = 5 * S
 """A process of a cluster with several members sends or receives something more often than this."""
 _POSITIONS: Final = ("log_position", "commit_position", "append_position")
 _TAKING: Final = "SNAPSHOT"
+_SNAPSHOT: Final = "snapshot"
+"""In the kinds of errors about snapshots."""
 _TERMINATING: Final = "TERMINATING"
 _NO_POSITION: Final = 1 << 62
 """Numbers from here on mean that there is no position."""
@@ -153,6 +157,21 @@ class TraceFacts:
         """The components whose starts it traced."""
         return {life.component for life in self.lives}
 
+    @property
+    def snapshot_failures(self) -> Sequence[int]:
+        """The times of its errors about snapshots."""
+        return [error.ns for error in self.errors if _SNAPSHOT in error.kind]
+
+
+def ran_through(life: ProcessLife, begin_ns: int, end_ns: int) -> bool:
+    """Whether it is a process with a consensus module that ran from before the one time to after the other."""
+    return life.component in OF_MODULE and life.begin_ns <= begin_ns and end_ns <= life.last_ns
+
+
+def has_failed(life: ProcessLife, snapshot_failures: Iterable[int], by_ns: int) -> bool:
+    """Whether a snapshot had failed by then while the process ran. A process reports only its first failure."""
+    return any(life.begin_ns <= ns <= by_ns for ns in snapshot_failures)
+
 
 def facts_of_members(run: RunFolder, members: int) -> list[TraceFacts]:
     """The facts of all members. Raises `UsageError` for a malformed line."""
@@ -183,6 +202,8 @@ def facts_of(folder: MemberFolder) -> TraceFacts:
             begun.pid = _whole(event.fields.get("pid"))
             running[component] = begun
             latest.pop(component, None)
+            if component in OF_MODULE:
+                snapshots.start()
             facts.lives.append(begun)
             continue
         life = running.get(component)
@@ -290,11 +311,15 @@ class _FinishedSnapshots:
     """The positions of the services' snapshots."""
     ended: TraceEvent | None = None
     has_failed: bool = False
-    """A process traces only its first failure, so a later traced snapshot may have failed, too."""
+    """A process traces only its first failure, so a later snapshot that it traces may have failed, too."""
+
+    def start(self) -> None:
+        """Follow the module of a new process."""
+        self.acked, self.ended, self.has_failed = None, None, False
 
     def add(self, event: TraceEvent) -> None:
         fields = event.fields
-        if event.event == TraceKind.ERROR and "snapshot" in str(fields.get("kind")):
+        if event.event == TraceKind.ERROR and _SNAPSHOT in str(fields.get("kind")):
             self.has_failed = True
         elif event.event in (TraceKind.ELECTION_STATE, TraceKind.ROLE):
             self._give_up(event)

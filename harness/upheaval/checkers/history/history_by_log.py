@@ -105,17 +105,18 @@ def _check_linearizable(evidence: Evidence) -> Iterable[Result]:
         findings = [witness.linearizable(evidence.placed), *by_model]
     else:
         findings = by_model
+    if by_model or (findings and not evidence.calls):
+        return [_worse(findings), *promised]
+    by_service = check_own_answers(
+        evidence.run, evidence.manifest, evidence.calls, log.calls, log.member_id, end, evidence.java_replay
+    )
+    if isinstance(by_service, Finding):
+        return [_worse([*findings, by_service, *_doubted(Promise.LINEARIZABLE, evidence)]), *promised]
+    why = f"no answer of calls was judged: {by_service}"
     if not findings:
-        by_service = check_own_answers(
-            evidence.run, evidence.manifest, evidence.calls, log.calls, log.member_id, end, evidence.java_replay
-        )
-        if isinstance(by_service, str):
-            return [
-                NotApplicable(Promise.LINEARIZABLE, f"no answer of calls was judged: {by_service}", is_gap=True),
-                *promised,
-            ]
-        findings = [by_service, *_doubted(Promise.LINEARIZABLE, evidence)]
-    return [_worse(findings), *promised]
+        return [NotApplicable(Promise.LINEARIZABLE, why, is_gap=True), *promised]
+    worst = _worse(findings)
+    return [replace(worst, detail=f"{worst.detail}; {why}"), *promised]
 
 
 def _not_explained(lost: int, first: Operation) -> Finding:

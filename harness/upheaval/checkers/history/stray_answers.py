@@ -6,6 +6,7 @@ This module knows nothing of files.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from upheaval.checkers.checker import Checker, Source, of_whole_log
@@ -83,23 +84,43 @@ def _gaps(evidence: Evidence) -> Callable[[Sequence[Stray]], None] | None:
     return lambda strays: require_no_gap(evidence.placed, strays, evidence.troubles, liveness_ns(manifest))
 
 
+def with_news(answers: Result, news: Finding | str) -> Result:
+    """The result on the answers of shipped services, worsened by that on the messages of a custom one."""
+    if isinstance(news, str):
+        gap = f"messages of a custom service were not judged: {news}"
+        return answers if isinstance(answers, NotApplicable) else replace(answers, detail=f"{answers.detail}; {gap}")
+    if isinstance(answers, NotApplicable) or news.verdict > answers.verdict:
+        return news
+    return replace(answers, detail=f"{answers.detail}; {news.detail}") if news.verdict is answers.verdict else answers
+
+
 def _check(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:
-    if evidence.operations.has_shipped():
-        if evidence.has_all_of_clients or evidence.strays:
-            return judge_strays(evidence.strays, evidence.placed, _gaps(evidence))
-        why = "the clients of the run wrote down no answers but those that they waited for"
-        return [NotApplicable(Promise.ANSWERED_ONCE, why)]
-    heard, has_faults = Heard(evidence.sent_calls, evidence.strays), bool(evidence.faults)
-    judged = check_news(
+    heard, has_shipped = Heard(evidence.sent_calls, evidence.strays), evidence.operations.has_shipped()
+    if has_shipped and not heard.news():
+        return [_of_shipped(evidence)]
+    # A client records the answers of shipped services without their bytes, which then look missing.
+    news = check_news(
         evidence.run,
         evidence.manifest,
         heard,
         log.member_id,
         log.end_position,
-        has_faults=has_faults,
+        has_faults=bool(evidence.faults) or has_shipped,
         java=evidence.java_replay,
     )
-    return [NotApplicable(Promise.ANSWERED_ONCE, judged) if isinstance(judged, str) else judged]
+    if has_shipped:
+        return [with_news(_of_shipped(evidence), news)]
+    return [NotApplicable(Promise.ANSWERED_ONCE, news) if isinstance(news, str) else news]
+
+
+def _of_shipped(evidence: Evidence) -> Result:
+    """Judge the answers of shipped services."""
+    if evidence.has_all_of_clients or evidence.strays:
+        (result,) = judge_strays(evidence.strays, evidence.placed, _gaps(evidence))
+        return result
+    return NotApplicable(
+        Promise.ANSWERED_ONCE, "the clients of the run wrote down no answers but those that they waited for"
+    )
 
 
 STRAY_ANSWERS: Final = Checker(

@@ -35,17 +35,15 @@ def require_known(files: MemberFolder, of_members: Mapping[int, Sequence[Snapsho
             raise Broken(Verdict.INVALID, detail, position=record.position)
 
 
-def first_snapshot(records: Sequence[SnapshotRecord], facts: TraceFacts) -> tuple[int, int] | None:
-    """When a member certainly had its first snapshot, and its position; None if that is not known.
+def first_snapshot(records: Sequence[SnapshotRecord], facts: TraceFacts, lost_ns: int = -1) -> tuple[int, int] | None:
+    """Since when a member certainly has a snapshot of its own, and its position; None if that is not known.
 
-    A module leaves the state SNAPSHOT for ACTIVE when it has the snapshot, or when that failed.
+    What it took up to `lost_ns` may be lost. An error about snapshots may have made earlier ones invalid for a while.
     """
-    of_members = [record for record in records if not record.is_of_standby]
-    moves = [move.ns for move in facts.module_moves if (move.old, move.new) == ("SNAPSHOT", "ACTIVE")]
-    has_failed = any("snapshot" in error.kind for error in facts.errors)
-    if not of_members or not moves or has_failed or not all(record.is_valid for record in of_members):
-        return None
-    return moves[0], min(record.position for record in of_members)
+    valid = {record.position for record in records if record.is_valid and not record.is_of_standby}
+    since_ns = max((lost_ns, *facts.snapshot_failures))
+    taken = ((event.ns, position) for position, event in facts.snapshots.items() if event.ns > since_ns)
+    return min(((ns, position) for ns, position in taken if position in valid), default=None)
 
 
 def require_offered(files: MemberFolder, first: Mapping[int, tuple[int, int]]) -> None:

@@ -320,11 +320,19 @@ class Held:
     line: str
 
 
-def require_committed(name: str, held: Iterable[Held], committed: CommittedOverTime, grace_ns: int = GRACE_NS) -> int:
-    """Check that a companion only had committed positions. Returns how many were compared. Raises `Broken`."""
+def require_committed(
+    name: str, held: Iterable[Held], committed: CommittedOverTime, stalls: Sequence[tuple[int, int]] = ()
+) -> int:
+    """Check that a companion only had committed positions. Returns how many were compared. Raises `Broken`.
+
+    A turn that began before a stall ended after it.
+    """
     count = 0
     for report in held:
-        known = committed.by(report.ns + grace_ns)
+        around = (
+            end_ns - begin_ns for begin_ns, end_ns in stalls if begin_ns <= report.ns + GRACE_NS and report.ns <= end_ns
+        )
+        known = committed.by(report.ns + GRACE_NS + max(around, default=0))
         if report.position > known:
             detail = (
                 f"{name} had the log up to position {report.position} at {report.ns // MS} ms ({report.line}), and the "
@@ -357,16 +365,18 @@ def _companion_of(control: ControlRecord) -> tuple[str, str] | None:
 
 
 def _judge_times(run: RunFolder, manifest: Manifest, name: str, controls: Sequence[ControlRecord]) -> str:
-    """Check that what a backup had was committed. Empty for a cluster that lost files or does not trace its commits."""
-    losses = losses_of(run, manifest)
+    """Check that what a backup had was committed. Empty for a cluster that lost power or does not trace its commits.
+
+    A member that loses its files keeps its trace.
+    """
+    lost_power = losses_of(run, manifest).powerless
     folders = [run.member(member_id) for member_id in range(manifest.members)]
     has_traces = all(folder.trace.exists() for folder in folders)
-    if manifest.system != OWN_SYSTEM or manifest.members == 1 or losses.members or not has_traces:
+    if manifest.system != OWN_SYSTEM or manifest.members == 1 or lost_power or not has_traces:
         return ""
     files = MemberFolder(run.path / name, -1, name, at_rest=True)
     stalls = [stall for folder in (files, *folders) for stall in facts_of(folder).stalls]
-    grace_ns = GRACE_NS + max((end_ns - begin_ns for begin_ns, end_ns in stalls), default=0)
-    count = require_committed(name, _held_by(files, controls), committed_over_time(run, manifest), grace_ns)
+    count = require_committed(name, _held_by(files, controls), committed_over_time(run, manifest), stalls)
     return f"{count} positions that {name} had were committed then" if count else ""
 
 
@@ -416,17 +426,20 @@ def _require_named(run: RunFolder, name: str, controls: Sequence[ControlRecord])
 
 
 def _require_snapshots(run: RunFolder, manifest: Manifest, name: str) -> str:
-    """Check its snapshots against those of the members. Always returns an empty line."""
-    lossy = losses_of(run, manifest).members
+    """Check its snapshots against those of the members. Always returns an empty line.
+
+    One that members may have lost is compared with a replay of the log, by another promise.
+    """
+    losses = losses_of(run, manifest)
     of_members, first = {}, {}
-    for member_id in set(range(manifest.members)) - lossy:
+    for member_id in range(manifest.members):
         folder = run.member(member_id)
         of_members[member_id] = snapshot_records(folder.recording_log)
-        taken = first_snapshot(of_members[member_id], facts_of(folder)) if folder.trace.exists() else None
+        taken = first_snapshot(of_members[member_id], facts_of(folder), losses.until_ns.get(member_id, -1))
         if taken is not None:
             first[member_id] = taken
     files = MemberFolder(run.path / name, -1, name, at_rest=True)
-    if name.startswith(BACKUP) and not lossy:
+    if name.startswith(BACKUP) and not losses.members:
         require_known(files, of_members)
     require_offered(files, first)
     return ""

@@ -65,7 +65,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The owner of a snapshot (-1 for a standby), and whether it may have started from another owner's snapshot.
+    """The owner of a snapshot (-1 for a companion), and whether it may have started from another owner's snapshot.
 
     `services` is its number of services, as far as its snapshots show.
     """

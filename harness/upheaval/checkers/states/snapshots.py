@@ -7,13 +7,14 @@ rest of a snapshot. This module knows recordings; it needs no cluster.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
 from upheaval.checkers.checker import Checker, Source, of_whole_log
 from upheaval.checkers.evidence.logs import WitnessLog
+from upheaval.checkers.evidence.losses import losses_of
 from upheaval.checkers.evidence.recordings import LogMissing, RecordedLog, snapshot_entries
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.own.explanation import RecordedState, explain
@@ -48,11 +49,11 @@ _NO_SNAPSHOT: Final = "no recording log names a snapshot"
 
 @dataclass(frozen=True, slots=True)
 class ServiceSnapshot:
-    """The snapshot of one service of a member or standby, `owner`. Its state, which may be large, is not kept."""
+    """The snapshot of one service of a member or companion, `owner`. Its state, which may be large, is not kept."""
 
     owner: str
     member_id: int
-    """-1 for a standby."""
+    """-1 for a companion."""
     position: int
     service_id: int
     content: Content
@@ -71,7 +72,7 @@ class ServiceSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class ModuleSnapshot:
-    """The snapshot of the consensus module of a member or standby, `owner`."""
+    """The snapshot of the consensus module of a member or companion, `owner`."""
 
     owner: str
     member_id: int
@@ -157,22 +158,42 @@ class _Own:
 
 
 def read_snapshots(run: RunFolder, manifest: Manifest) -> Snapshots:
-    """Read the snapshots that the recording logs of members and standbys name."""
+    """Read the snapshots that the recording logs of members and standbys name, and backups' copies of others."""
     services: list[ServiceSnapshot] = []
     modules: list[ModuleSnapshot] = []
     unreadable = ""
-    for folder in _folders(run, manifest.members):
-        for recording_id, position, service_id in snapshot_entries(folder.recording_log):
-            try:
-                if service_id == _MODULE_ID:
-                    content = snapshot_fields.module_content(_recorded(folder, recording_id))
-                    modules.append(ModuleSnapshot(folder.name, folder.member_id, position, content))
-                else:
-                    services.append(_service_snapshot(folder, recording_id, position, service_id))
-            except (LogMissing, DecodeError) as error:
-                what = "consensus module" if service_id == _MODULE_ID else f"service {service_id}"
-                unreadable = unreadable or f"{folder.name}, {what} at position {position}: {error}"
+    for folder, recording_id, position, service_id in _named(run, manifest):
+        try:
+            if service_id == _MODULE_ID:
+                content = snapshot_fields.module_content(_recorded(folder, recording_id))
+                modules.append(ModuleSnapshot(folder.name, folder.member_id, position, content))
+            else:
+                services.append(_service_snapshot(folder, recording_id, position, service_id))
+        except (LogMissing, DecodeError) as error:
+            what = "consensus module" if service_id == _MODULE_ID else f"service {service_id}"
+            unreadable = unreadable or f"{folder.name}, {what} at position {position}: {error}"
     return Snapshots(tuple(services), tuple(modules), unreadable)
+
+
+def _named(run: RunFolder, manifest: Manifest) -> Iterator[tuple[MemberFolder, int, int, int]]:
+    """Yield the node, recording id, position and service of each snapshot.
+
+    Another promise compares a backup's copy with the original. One without an original has to be as the log gives it,
+    unless a power cut at sync level 0 may have changed the log.
+    """
+    takers = _folders(run, manifest.members)
+    taken: set[tuple[int, int]] = set()
+    for folder in takers:
+        for recording_id, position, service_id in snapshot_entries(folder.recording_log):
+            taken.add((position, service_id))
+            yield folder, recording_id, position, service_id
+    if losses_of(run, manifest).powerless:
+        return
+    for name in sorted({path.name for path in companion_folders(run.path)} - {folder.name for folder in takers}):
+        folder = MemberFolder(run.path / name, -1, name)
+        for recording_id, position, service_id in snapshot_entries(folder.recording_log):
+            if (position, service_id) not in taken:
+                yield folder, recording_id, position, service_id
 
 
 def _service_snapshot(folder: MemberFolder, recording_id: int, position: int, service_id: int) -> ServiceSnapshot:
@@ -355,7 +376,8 @@ def _signature(
 
 def _origin(snapshot: ModuleSnapshot, group: Sequence[ServiceSnapshot | ModuleSnapshot], given: _Given) -> Origin:
     services = [other.service_id for other in group if isinstance(other, ServiceSnapshot)]
-    return Origin(snapshot.member_id, given.is_copied, 1 + max(services, default=-1))
+    is_copied = given.is_copied or snapshot.member_id < 0
+    return Origin(snapshot.member_id, is_copied, 1 + max(services, default=-1))
 
 
 def _where(snapshot: ServiceSnapshot | ModuleSnapshot) -> str:

@@ -53,14 +53,25 @@ class Informed:
         """Its references to snapshots of standbys."""
         return [record for record in self.holder.records if record.is_of_standby]
 
+    @property
+    def intact(self) -> list[SnapshotRecord]:
+        """The references of which no power cut may have taken a part."""
+        records = self.holder.intact({noted.position: noted.ns for noted in self.noted})
+        return [record for record in records if record.is_of_standby]
+
+    @property
+    def known(self) -> set[int]:
+        """The positions of the snapshots of standbys that it knows or knew."""
+        return {record.position for record in self.records} | {noted.position for noted in self.noted}
+
 
 @dataclass(frozen=True, slots=True)
 class Standby:
     """A standby, and how long it ran after each of its snapshots."""
 
     holder: Holder
-    lived_ns: Mapping[int, int] = field(default_factory=dict)
-    """Nanoseconds until its end or its next snapshot, by position of the snapshot."""
+    ran_ns: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    """By position of the snapshot, when it was taken, and the standby's end or its next snapshot."""
 
 
 def judge_notices(
@@ -95,7 +106,7 @@ def _require_written(member: Informed, services: int) -> None:
     """Check that the recording log has each notice in the trace, for every service."""
     who = member.holder
     places = {record.place for record in member.records}
-    for noted in member.noted:
+    for noted in (noted for noted in member.noted if noted.ns > who.lost_ns):
         lacking = [service_id for service_id in range(-1, services) if (noted.position, service_id) not in places]
         if lacking:
             what = "the consensus module" if lacking[0] < 0 else f"service {lacking[0]}"
@@ -112,9 +123,7 @@ def _require_same(member: Informed, standbys: Iterable[Standby], restored: int) 
     own = [record for standby in standbys for record in standby.holder.records if not record.is_of_standby]
     by_id = {(record.recording_id, record.service_id): record for record in own}
     compared = 0
-    for record in member.records:
-        if record.position <= restored:
-            continue
+    for record in (record for record in member.intact if record.position > restored):
         where = (
             f"{member.holder.name}/cluster/recording.log names recording {record.recording_id} of a standby for the "
             f"snapshot of service {record.service_id} at position {record.position}"
@@ -136,16 +145,18 @@ def _require_same(member: Informed, standbys: Iterable[Standby], restored: int) 
 
 
 def _require_announced(members: Sequence[Informed], standbys: Iterable[Standby], asked: Iterable[int]) -> int:
-    """Check that some member knows each requested snapshot whose standby ran long enough afterwards. Returns their
-    number.
+    """Check that some member knows each requested snapshot whose standby ran long enough afterwards, beside a member
+    that lost nothing. Returns their number.
     """
     asked = set(asked)
-    known = {record.position for member in members for record in member.records}
+    known = {position for member in members for position in member.known}
+    whole_ns = min((member.holder.lost_ns for member in members), default=-1)
     count = 0
     for standby in standbys:
         for position in sorted(asked & {record.position for record in standby.holder.records}):
             count += 1
-            lived_ns = standby.lived_ns.get(position, 0)
+            begin_ns, end_ns = standby.ran_ns.get(position, (0, 0))
+            lived_ns = end_ns - max(begin_ns, whole_ns)
             if position not in known and lived_ns >= NOTICE_NS:
                 detail = (
                     f"no member knows of the snapshot that {standby.holder.name} took at position {position}, and it "
@@ -160,8 +171,9 @@ def _require_announced(members: Sequence[Informed], standbys: Iterable[Standby],
 
 
 def _informed(evidence: Evidence, holder: Holder) -> Informed:
-    noted = []
-    for event in evidence.run.member(holder.member_id).read_trace():
+    noted: list[Noted] = []
+    folder = evidence.run.member(holder.member_id)
+    for event in folder.read_trace() if folder.trace.exists() else ():
         position = event.fields.get("log_position")
         if event.event == TraceKind.STANDBY_SNAPSHOT and type(position) is int:
             noted.append(Noted(event.line, event.ns, position))
@@ -173,21 +185,17 @@ def _standby(folder: MemberFolder) -> Standby:
     events = {event.line: event for event in folder.read_trace()} if folder.trace.exists() else {}
     last_ns = {event.fields.get("pid"): event.ns for event in events.values()}
     taken = sorted((event.ns, position, event.line) for position, event in facts_of(folder).snapshots.items())
-    lived: dict[int, int] = {}
+    ran: dict[int, tuple[int, int]] = {}
     for (ns, position, line), (next_ns, _, _) in pairwise([*taken, (NEVER_NS, -1, -1)]):
-        lived[position] = min(last_ns[events[line].fields.get("pid")], next_ns) - ns
-    return Standby(holder_of(folder), lived)
+        ran[position] = ns, min(last_ns[events[line].fields.get("pid")], next_ns)
+    return Standby(holder_of(folder), ran)
 
 
 def _check(evidence: Evidence) -> Iterable[Result]:
     run, manifest = evidence.run, evidence.manifest
     paths = [path for path in companion_folders(run.path) if path.name.startswith(STANDBY)]
     standbys = [_standby(MemberFolder(path, -1, path.name, at_rest=True)) for path in paths]
-    members = [
-        _informed(evidence, holder)
-        for holder in members_of(evidence)
-        if holder.lost_ns < 0 and run.member(holder.member_id).trace.exists()
-    ]
+    members = [_informed(evidence, holder) for holder in members_of(evidence)]
     orders = ordered_snapshots(evidence.controls, AdminCommand.STANDBY_SNAPSHOT, "standby_position")
     log = evidence.whole_log
     asked = () if log is None else log.events.standby_snapshots

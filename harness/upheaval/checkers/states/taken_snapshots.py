@@ -5,15 +5,14 @@ a snapshot holds. This module needs no recording.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from upheaval.checkers.checker import Checker, Source
 from upheaval.checkers.evidence.losses import losses_of
-from upheaval.checkers.evidence.protocol_events import OF_MODULE
 from upheaval.checkers.evidence.recordings import SnapshotRecord, snapshot_records
 from upheaval.checkers.evidence.run_evidence import Evidence
-from upheaval.checkers.evidence.trace_facts import ProcessLife, TraceFacts
+from upheaval.checkers.evidence.trace_facts import ProcessLife, TraceFacts, has_failed, ran_through
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Broken, Finding, NotApplicable, Result, Verdict
 from upheaval.records import OWN_SYSTEM, STANDBY, AdminCommand, ControlRecord, MemberFolder, companion_folders
@@ -42,21 +41,29 @@ class Holder:
     member_id: int
     records: Sequence[SnapshotRecord]
     lives: Sequence[ProcessLife] = ()
-    failed_ns: int | None = None
-    """The time of the first failed snapshot in its trace."""
+    failures: Sequence[int] = ()
+    """The times of the failed snapshots in its trace."""
+    taken_ns: Mapping[int, int] = field(default_factory=dict)
+    """By position, when its trace ends a snapshot."""
     lost_ns: int = -1
     """Until when it may have lost files; -1 if it lost none."""
+    lost_power: bool = False
+    """Whether it lost power before what it wrote was synced: then parts of a set may be gone."""
 
-    def ran_through(self, order: OrderedSnapshot) -> bool:
-        """Whether one process with its consensus module ran from before the command to after it."""
+    def took(self, order: OrderedSnapshot) -> bool:
+        """Whether one process with its consensus module ran through the command, and had no failed snapshot by then."""
+        begin_ns, end_ns = order.begin_ns, order.end_ns
         return any(
-            life.component in OF_MODULE and life.begin_ns <= order.begin_ns and life.last_ns >= order.end_ns
-            for life in self.lives
+            ran_through(life, begin_ns, end_ns) and not has_failed(life, self.failures, end_ns) for life in self.lives
         )
 
-    def has_failed(self, order: OrderedSnapshot) -> bool:
-        """Whether a snapshot had failed by then. A process reports only its first failure."""
-        return self.failed_ns is not None and self.failed_ns <= order.end_ns
+    def intact(self, written_ns: Mapping[int, int]) -> list[SnapshotRecord]:
+        """The records of which no power cut may have taken a part. `written_ns`: by position, when it wrote them."""
+        return [
+            record
+            for record in self.records
+            if not self.lost_power or written_ns.get(record.position, self.lost_ns) > self.lost_ns
+        ]
 
     def has(self, position: int) -> bool:
         """Whether its recording log names a snapshot at the position, its own or a standby's."""
@@ -89,8 +96,7 @@ def require_by_all(order: OrderedSnapshot, members: Iterable[Holder]) -> None:
         raise Broken(Verdict.INVALID, detail, members=tuple(sorted(order.seen)), position=positions[0])
     (position,) = positions
     for member in members:
-        may_lack_it = order.begin_ns <= member.lost_ns or member.has_failed(order)
-        if member.has(position) or may_lack_it or not member.ran_through(order):
+        if member.has(position) or order.begin_ns <= member.lost_ns or not member.took(order):
             continue
         detail = (
             f"member {member.member_id} does not have {which}, which is at position {position} on members "
@@ -136,8 +142,8 @@ def judge_taken(orders: Sequence[OrderedSnapshot], holders: Sequence[Holder], se
         for order in orders:
             require_by_all(order, members)
         sets = 0
-        for holder in (holder for holder in holders if services and holder.lost_ns < 0):
-            sets += require_whole(holder.name, holder.member_id, holder.records, services)
+        for holder in holders if services else ():
+            sets += require_whole(holder.name, holder.member_id, holder.intact(holder.taken_ns), services)
     except Broken as broken:
         return broken.finding(Promise.SNAPSHOTS_TAKEN)
     detail = f"{len(orders)} ordered snapshots are on every member that ran, {sets} sets have every service"
@@ -149,17 +155,18 @@ def holder_of(folder: MemberFolder, facts: TraceFacts | None = None) -> Holder:
     records = snapshot_records(folder.recording_log)
     if facts is None:
         return Holder(folder.path.name, folder.member_id, records)
-    failures = [error.ns for error in facts.errors if "snapshot" in error.kind]
-    return Holder(folder.path.name, folder.member_id, records, facts.lives, min(failures, default=None))
+    taken_ns = {position: event.ns for position, event in facts.snapshots.items()}
+    return Holder(folder.path.name, folder.member_id, records, facts.lives, facts.snapshot_failures, taken_ns)
 
 
 def members_of(evidence: Evidence) -> list[Holder]:
     """The members, with the times until which they may have lost files."""
-    lost = losses_of(evidence.run, evidence.manifest).until_ns
+    losses = losses_of(evidence.run, evidence.manifest)
     return [
         replace(
             holder_of(evidence.run.member(facts.member_id), facts),
-            lost_ns=lost.get(facts.member_id, -1),
+            lost_ns=losses.until_ns.get(facts.member_id, -1),
+            lost_power=facts.member_id in losses.powerless,
         )
         for facts in evidence.traces
     ]

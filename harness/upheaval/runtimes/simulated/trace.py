@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from upheaval_node.protocol_trace import Observation
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.trace_lines import LineWriter, TraceValue
-from upheaval_node.types import Now
+from upheaval_node.types import NULL_VALUE, Now
 
 OBSERVATIONS_KEPT: Final = 100_000
 """The number of latest observations kept per member: the end of a long run matters most."""
@@ -88,13 +88,16 @@ class Journal:
 
 
 class SimulatedTracer:
-    """`ports.Tracer` of one incarnation of a member. Its fields are the same as in the process runtime."""
+    """`ports.Tracer` of one incarnation of a member. Its fields are the same as in the process runtime.
+
+    The companions of a cluster have the numbers -1, -2 and so on. In their lines all of them are member -1.
+    """
 
     def __init__(self, journal: Journal, *, member_id: int, component: str, incarnation: int) -> None:
         self._journal = journal
         self._member_id = member_id
         self._component = component
-        self._writer = LineWriter({"member": member_id, "component": component, "pid": incarnation})
+        self._writer = LineWriter({"member": max(member_id, NULL_VALUE), "component": component, "pid": incarnation})
 
     def emit(self, now: Now, event: str, **fields: int | str | bool | None) -> None:
         """A field whose name every line already has gets the prefix `field_`."""
