@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from upheaval.checkers.evidence.events import LogEvents
-from upheaval.checkers.evidence.term_facts import Lead, TermFacts
-from upheaval.checkers.evidence.trace_facts import TraceFacts
+from upheaval.checkers.evidence.spans import MemberSpans, Span
 from upheaval.checkers.history.clients import clients_of, cuts_of, judge_clients, judge_terms
 from upheaval.checkers.history.columns import LogEntry, PlacedHistory
 from upheaval.checkers.known_bugs import recognised
@@ -189,7 +188,7 @@ PAUSED = replace(CUT, what="pause", links=())
         ([replace(CUT, heal_begin_ns=None, heal_end_ns=None)], CLIENTS_CUT),
         ([PAUSED], CLIENTS_CUT),
         ([replace(CUT, heal_end_ns=14 * S)], ""),
-        ([replace(CUT, inject_begin_ns=12 * S, inject_end_ns=12 * S, heal_end_ns=30 * S)], ""),
+        ([replace(CUT, inject_begin_ns=13 * S, inject_end_ns=13 * S, heal_end_ns=30 * S)], ""),
         ([replace(CUT, what="slow")], ""),
         ([replace(CUT, links=("1->clients",))], ""),
         ([replace(CUT, links=("clients->0",)), replace(PAUSED, members=(0,))], ""),
@@ -200,11 +199,8 @@ PAUSED = replace(CUT, what="pause", links=())
 def test_a_gap_in_a_session_shows_whether_its_leader_was_cut_off(faults: list[FaultRecord], entry: str) -> None:
     operations = [op(1, 0, 4 * S, 5 * S), op(2, 1, 11 * S, None, UNKNOWN), op(3, 2, 19 * S, 20 * S)]
     placed = PlacedHistory.of(operations, [at(1, 64), at(3, 192)])
-    traces = [
-        TraceFacts(0, is_there=True, terms={3: TermFacts()}),
-        TraceFacts(1, is_there=True, terms={3: TermFacts(leads=[Lead(0, 1)])}),
-    ]
-    (finding,) = judge_clients(clients_of(placed), cuts_of(faults, traces))
+    members = [MemberSpans(0), MemberSpans(1, led=[Span(1, "CLOSED", 1, 3 * S)])]
+    (finding,) = judge_clients(clients_of(placed), cuts_of(faults, members))
     assert isinstance(finding, Finding)
     assert finding.signature == Signature(Rule.SESSION_GAP, role=LEADER, entry=entry)
     (marked,) = recognised([finding], ["aeron:1.47.4"])

@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 
+from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.evidence.trace_facts import facts_of_members
+from upheaval.checkers.judge import judge
 from upheaval.checkers.known_bugs import recognised
-from upheaval.checkers.liveness.unexplained import check_ends
+from upheaval.checkers.liveness.unexplained import UNEXPLAINED, check_ends
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.signature import FOLLOWER, MARK_IN_ACTIVATION, Rule, Signature
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.records import OWN_SYSTEM, Json, Manifest, RunFolder, seal
@@ -434,3 +437,14 @@ def test_a_refused_start_of_a_known_bug_hides_no_crash_of_another_member(tmp_pat
     assert marked.signature is not None
     assert marked.signature.where == crash["where"]
     assert [(one.members, one.known_issue) for one in marked.besides] == [((0,), 2148)]
+
+
+def test_a_version_that_a_process_did_not_run_explains_no_end_of_it(tmp_path: Path) -> None:
+    for version, issue in (("1.47.4", None), ("1.51.0", 2148)):
+        trace = [{**each, "version": version} if each["event"] == "process-start" else each for each in refused()]
+        path = tmp_path / version
+        found(path, trace, fault=KILLED, system=AERON, marks=IN_ACTIVATION)
+        run = RunFolder(path)
+        run.write_manifest(replace(run.read_manifest(), systems_before=("aeron:1.47.4",)))
+        report = judge(Evidence(run), (UNEXPLAINED,))
+        assert report.finding(Promise.NO_UNEXPLAINED_END).known_issue == issue
