@@ -273,10 +273,9 @@ class _Versions:
             if finding.members and facts.member_id not in finding.members:
                 continue
             taken = None if finding.position is None else facts.snapshots.get(finding.position)
-            when_ns = finding.when_ns or (taken and (taken.ns, taken.ns))
+            when_ns = (taken.ns, taken.ns) if finding.when_ns is None and taken else finding.when_ns
             for life in facts.lives:
                 # Between two processes the first one counts.
-                if when_ns is None or (
-                    life.begin_ns <= when_ns[1] and (life.next_ns is None or when_ns[0] < life.next_ns)
-                ):
+                is_over = when_ns is not None and life.next_ns is not None and life.next_ns <= when_ns[0]
+                if not is_over and (when_ns is None or life.begin_ns <= when_ns[1]):
                     yield life

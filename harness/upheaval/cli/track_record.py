@@ -27,8 +27,8 @@ Known bugs of released versions of Aeron Cluster, on members of a version that h
 upheaval run aeron-2147 --runtime {runtime} --system aeron:1.51.0
 ```
 
-*Found*: the promise is invalid, and the finding has the [signature](aeron.md#known-bugs) of the bug. *Valid*: every promise
-is. Other runs were broken by something else, or could not be judged.
+*Found*: the promise is invalid, and the finding has the [signature](aeron.md#known-bugs) of the bug. *Valid*: every
+promise is. Other runs were broken by something else, or could not be judged.
 Clusters run {where} on one machine, by scenarios in `harness/upheaval/scenarios/known`. Issues are of `aeron-io/aeron`.
 
 {results}
