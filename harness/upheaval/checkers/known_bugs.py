@@ -236,10 +236,10 @@ def _marked(finding: Finding, versions: "_Versions", causes: Sequence[tuple[Find
     return replace(first, besides=tuple(others))
 
 
-def _are_alike(wanted: Signature | None, found: Signature | None) -> bool:
-    if wanted is None or found is None:
-        return wanted is found
-    return wanted.matches(found)
+def _are_alike(wanted: Signature | None, actual: Signature | None) -> bool:
+    if wanted is None or actual is None:
+        return wanted is actual
+    return wanted.matches(actual)
 
 
 class _Versions:

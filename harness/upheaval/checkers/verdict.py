@@ -263,8 +263,9 @@ _REPR_MAX: Final = 230
 
 def with_all(violations: Iterable[Finding]) -> Finding:
     """The first of the worst violations of a promise, with the others of its verdict; at least one is given."""
-    found = list(violations)
-    first, *others = [one for one in found if one.verdict is worst([one.verdict for one in found])]
+    every = list(violations)
+    verdict = worst([one.verdict for one in every])
+    first, *others = [one for one in every if one.verdict is verdict]
     return replace(first, besides=tuple(others))
 
 

@@ -334,12 +334,12 @@ def _broken_at(position: int, group: Sequence[ServiceSnapshot | ModuleSnapshot],
         broken = _difference(snapshot, of_owner, given)
         if broken:
             what, who = f"{_where(snapshot)} {broken}", _members([snapshot])
-            found = Finding(Promise.SNAPSHOT_IS_REPLAY, Verdict.INVALID, what, members=who, position=position)
-            yield _with_signature(found, snapshot, of_owner, given)
+            finding = Finding(Promise.SNAPSHOT_IS_REPLAY, Verdict.INVALID, what, members=who, position=position)
+            yield _with_signature(finding, snapshot, of_owner, given)
 
 
 def _with_signature(
-    found: Finding,
+    finding: Finding,
     snapshot: ServiceSnapshot | ModuleSnapshot,
     group: Sequence[ServiceSnapshot | ModuleSnapshot],
     given: _Given,
@@ -347,12 +347,12 @@ def _with_signature(
     place, expected = given.asked[snapshot.position], given.expected.get(snapshot.position)
     if isinstance(snapshot, ModuleSnapshot):
         entry = snapshot_fields.field_not_of_log(snapshot.content, place, expected, _origin(snapshot, group, given))
-        return replace(found, signature=Signature(Rule.MODULE_NOT_OF_LOG, entry=entry))
+        return replace(finding, signature=Signature(Rule.MODULE_NOT_OF_LOG, entry=entry))
     missing = snapshot_fields.missing_sessions(snapshot.content, place)
     if not missing:
-        return found
+        return finding
     opened = min(position for position, event in place.sessions if event.cluster_session_id in missing)
-    return replace(found, signature=Signature(Rule.SESSION_UNKNOWN, entry="ClientSession"), since=opened)
+    return replace(finding, signature=Signature(Rule.SESSION_UNKNOWN, entry="ClientSession"), since=opened)
 
 
 def _origin(snapshot: ModuleSnapshot, group: Sequence[ServiceSnapshot | ModuleSnapshot], given: _Given) -> Origin:
