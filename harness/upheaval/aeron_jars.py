@@ -37,6 +37,8 @@ SHA256: Final[Mapping[str, str]] = {
 _DIGEST_LENGTH: Final = 16
 _VERSION: Final = re.compile(rf"(\d+)\.(\d+)\.(\d+)([.-][\w.-]+)?(@[0-9a-f]{{{_DIGEST_LENGTH}}})?", re.ASCII)
 _SNAPSHOT: Final = "-SNAPSHOT"
+_PRE_RELEASES: Final = ("alpha", "beta", "milestone", "m0", "rc", "cr", "snapshot")
+"""Qualifiers of builds before the release; with digits filled up."""
 _BUILT: Final = "aeron-all/build/libs"
 """Where a build of Aeron's sources puts the jar."""
 _NOT_CLASSES: Final = ("sources", "javadoc", "tests")
@@ -93,12 +95,22 @@ def is_version(text: str) -> bool:
     return _VERSION.fullmatch(text) is not None
 
 
-def order_of(version: str) -> tuple[int, int, int]:
-    """By which versions are older and newer: major, minor and patch."""
+def order_of(version: str) -> tuple[int, int, int, int, str]:
+    """By which versions are older and newer, as Maven has it: numbers, then pre-releases before the release.
+
+    Builds of one number have the same order, whatever their digests.
+    """
     match = _VERSION.fullmatch(version)
     if match is None:
         raise ValueError(f"{version!r} is no version")
-    return int(match[1]), int(match[2]), int(match[3])
+    qualifier = re.sub(r"\d+", lambda digits: digits[0].zfill(9), (match[4] or "").lower())
+    stage = 0 if not qualifier else -1 if qualifier[1:].startswith(_PRE_RELEASES) else 1
+    return int(match[1]), int(match[2]), int(match[3]), stage, qualifier[1:]
+
+
+def numbers_of(version: str) -> tuple[int, int, int]:
+    """Major, minor and patch."""
+    return order_of(version)[:3]
 
 
 def jar_path(version: str) -> Path:
@@ -122,7 +134,7 @@ def versions_at_hand() -> list[str]:
     """Those whose jar is in the cache or in Maven's repository of the user, the newest first. Reads names alone."""
     files = [*cache_folder().glob("aeron-all-*.jar"), *_in_maven("*").parent.parent.glob("*/aeron-all-*.jar")]
     versions = {file.stem.removeprefix("aeron-all-") for file in files if _has_classes(file)}
-    usable = [version for version in versions if is_version(version) and order_of(version) >= order_of(OLDEST)]
+    usable = [version for version in versions if is_version(version) and numbers_of(version) >= numbers_of(OLDEST)]
     return sorted(usable, key=lambda version: (order_of(version), version), reverse=True)
 
 
@@ -176,7 +188,7 @@ def _is_of(version: str, digest: str) -> bool:
 
 
 def _require_new_enough(version: str, what: str) -> None:
-    if order_of(version) < order_of(OLDEST):
+    if numbers_of(version) < numbers_of(OLDEST):
         raise UsageError(f"{what} is too old: members run on {OLDEST} and later")
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.aeron_api import missing_of
-from upheaval.aeron_jars import USUAL_VERSION, jar, order_of, problem_of
+from upheaval.aeron_jars import USUAL_VERSION, jar, numbers_of, problem_of
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.repository import REPOSITORY, Repository
 from upheaval.shared_classes import sharing_options
@@ -195,7 +195,7 @@ def _nearest_classes(version: str, library: Path) -> Path:
 
 
 def _distance(one: str, other: str) -> tuple[int, ...]:
-    return tuple(abs(a - b) for a, b in zip(order_of(one), order_of(other), strict=True))
+    return tuple(abs(a - b) for a, b in zip(numbers_of(one), numbers_of(other), strict=True))
 
 
 def _compile(version: str, made: Path, library: Path, sources: Sequence[Path]) -> None:

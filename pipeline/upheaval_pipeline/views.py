@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
+from upheaval.checkers.known_bugs import COMMIT
 from upheaval.records import ENDINGS, FORCED_END, AdminCommand
 from upheaval.report import CATCHING_UP, GAP_NS
 from upheaval.runtime_names import SIMULATED
@@ -515,9 +516,10 @@ VIEWS: Final = (
     View(
         "track_record",
         "a known bug of Aeron on a version that has it or has not: its scenario's runs, in how many the promise was"
-        " broken that finds it, and how many were valid",
-        """SELECT k.issue, k.version, k.has_it, k.promise, r.runtime, count(*) AS runs,
-        count_if(coalesce(v.verdict = 'invalid', false)) AS found, count_if(j.verdict = 'valid') AS valid
+        " broken that finds it, by a known bug of that name, and how many were valid",
+        f"""SELECT k.issue, k.version, k.has_it, k.promise, r.runtime, count(*) AS runs,
+        count_if(coalesce(v.verdict = 'invalid' AND k.issue = coalesce(cast(v.known_issue AS string),
+            replace(v.known_cause, '{COMMIT}', '')), false)) AS found, count_if(j.verdict = 'valid') AS valid
         FROM known_bugs AS k JOIN ran AS r ON r.scenario = k.scenario AND r.system = concat('aeron:', k.version)
         JOIN judged AS j ON j.run = r.run AND j.verdict <> 'unreadable'
         LEFT JOIN verdicts AS v ON v.run = r.run AND v.promise = k.promise

@@ -73,12 +73,13 @@ def judge(evidence: Evidence, checkers: Sequence[Checker] = CHECKERS) -> Report:
     answers.settle(checkers)
     demanded = frozenset(manifest.demanded)
     results = [_demanded(result, demanded) for result in answers.results]
-    findings = recognised(
-        [result for result in results if isinstance(result, Finding)], (*manifest.systems_before, manifest.system)
-    )
+    findings = [result for result in results if isinstance(result, Finding)]
+    # Traces are read only for findings that may be known bugs.
+    traces = evidence.traces if any(finding.signature for finding in findings) else ()
+    known = recognised(findings, (*manifest.systems_before, manifest.system), traces)
     return Report(
         str(evidence.run.path),
-        with_severe_errors(evidence.run, findings),
+        with_severe_errors(evidence.run, known),
         tuple(result for result in results if isinstance(result, NotApplicable)),
     )
 

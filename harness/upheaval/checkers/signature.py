@@ -13,6 +13,12 @@ MARK_IN_ACTIVATION: Final = "mark file in activation"
 MODULE_CLOSED: Final = "module closed"
 """A consensus module that is closed within an election, while its process goes on."""
 
+ALL_DOWN: Final = "all members were down"
+"""A leader that clients do not reach after no member had run for a while."""
+
+CLIENTS_CUT: Final = "clients were cut off"
+"""A leader that messages of clients did not reach for longer than an image lives without any."""
+
 COMMIT_FELL: Final = "commit position went back"
 """A member whose own commit position had decreased before."""
 
@@ -72,8 +78,8 @@ class Signature:
     state: str = ""
     """The election state of that member."""
     entry: str = ""
-    """The kind of log entry, the message and field of a snapshot, the state of a file or a module, or the class of an
-    exception.
+    """The kind of log entry, the message and field of a snapshot, the state of a file, a module, members or links, or
+    the class of an exception.
     """
     fault: str = ""
     """The fault that members had meanwhile, with the component that it hit."""

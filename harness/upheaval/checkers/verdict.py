@@ -4,8 +4,8 @@ This module knows nothing of how promises are checked.
 """
 
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, Final
 
@@ -72,6 +72,10 @@ class Finding:
     """The Aeron issue that matches this finding."""
     known_cause: str = ""
     """A known defect without an issue that matches this finding, in words."""
+    besides: tuple["Finding", ...] = field(default=(), compare=False)
+    """Further violations of the promise, each of which may have another cause."""
+    since: int | None = field(default=None, compare=False)
+    """The log position from which on the violation may have had consequences; None if it is not known."""
     when_ns: tuple[int, int] | None = field(default=None, compare=False)
     """Nanoseconds; both are the same for an event. Readers of tables, which have no such records, find the same."""
     errors: tuple[SevereError, ...] = field(default=(), compare=False)
@@ -97,9 +101,11 @@ class Finding:
 
     @property
     def explained(self) -> tuple[str, ...]:
-        """The explanation that replays gave, and the known bug, in sentences."""
+        """The explanation that replays gave, the known bug, and further violations, in sentences."""
         sentences = () if self.explanation is None else self.explanation.sentences
-        return (*sentences, self.known) if self.known else sentences
+        shown = [f"besides: {one.evidence}" for one in self.besides[:_BESIDES_SHOWN]]
+        rest = len(self.besides) - len(shown)
+        return (*sentences, *filter(None, [self.known]), *shown, *([f"and {rest} more"] if rest else []))
 
     @property
     def about(self) -> list[str]:
@@ -130,6 +136,7 @@ class Finding:
             **({} if self.known_issue is None else {"known_issue": self.known_issue}),
             **({"errors": [error.to_fields() for error in self.errors]} if self.errors else {}),
             **({"known_cause": self.known_cause} if self.known_cause else {}),
+            **({"besides": [one.to_fields() for one in self.besides]} if self.besides else {}),
         }
 
 
@@ -171,17 +178,19 @@ class Broken(Exception):
         operation: int | None = None,
         late_ms: int = 0,
         signature: Signature | None = None,
+        since: int | None = None,
         when_ns: tuple[int, int] | None = None,
     ) -> None:
         super().__init__(detail)
         self.late_ms = late_ms
+        self.since = since
         self.signature = signature
         self.when_ns = when_ns
         self._fields = (verdict, detail, members, position, operation, late_ms)
 
     def finding(self, promise: Promise) -> Finding:
         """The finding on that promise."""
-        return Finding(promise, *self._fields, signature=self.signature, when_ns=self.when_ns)
+        return Finding(promise, *self._fields, signature=self.signature, since=self.since, when_ns=self.when_ns)
 
 
 def raise_latest(missed: Sequence[Broken]) -> None:
@@ -247,8 +256,17 @@ class Report:
 
 
 _SHOWN: Final = 12
+_BESIDES_SHOWN: Final = 3
 _DETAIL_MAX: Final = 600
 _REPR_MAX: Final = 230
+
+
+def with_all(violations: Iterable[Finding]) -> Finding:
+    """The first of the worst violations of a promise, with the others of its verdict; at least one is given."""
+    every = list(violations)
+    verdict = worst([one.verdict for one in every])
+    first, *others = [one for one in every if one.verdict is verdict]
+    return replace(first, besides=tuple(others))
 
 
 def worst(verdicts: Sequence[Verdict]) -> Verdict:

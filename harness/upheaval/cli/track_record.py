@@ -27,7 +27,8 @@ Known bugs of released versions of Aeron Cluster, on members of a version that h
 upheaval run aeron-2147 --runtime {runtime} --system aeron:1.51.0
 ```
 
-*Found*: the promise is invalid. *Valid*: every promise is. Other runs broke another promise, or could not be judged.
+*Found*: the promise is invalid, and the finding has the [signature](aeron.md#known-bugs) of the bug. *Valid*: every
+promise is. Other runs were broken by something else, or could not be judged.
 Clusters run {where} on one machine, by scenarios in `harness/upheaval/scenarios/known`. Issues are of `aeron-io/aeron`.
 
 {results}
@@ -133,7 +134,9 @@ def _run(bug: KnownBug, version: str, runtime: str, tries: int, folder: Path | N
 
 
 def _row(done: Tries) -> list[str]:
-    others = "; ".join((*(promise.sentence for promise in done.others), *done.unclear))
+    strange = (f"{promise.sentence}, by no known bug" for promise in done.strange)
+    known = (promise.sentence for promise in done.others if promise not in done.strange)
+    others = "; ".join((*known, *strange, *done.unclear))
     numbers = map(str, (done.tries, done.caught, done.valid))
     return [str(done.bug.issue), done.version, *numbers, done.bug.promise.sentence, others]
 
@@ -149,6 +152,7 @@ def _fields(done: Tries) -> dict[str, object]:
         "interval": list(done.interval),
         "promise": done.bug.promise,
         "others": list(done.others),
+        "strange": list(done.strange),
         "unclear": list(done.unclear),
         "verdict": done.verdict.text,
     }
@@ -157,7 +161,8 @@ def _fields(done: Tries) -> dict[str, object]:
 def _line(done: Tries, command: str) -> str:
     bug = done.bug
     version = f"{done.version} ({'has it' if done.version == bug.bad else 'has it not'})"
-    promises = ", ".join(f"`{promise}`" for promise in ((bug.promise,) if done.caught else ()) + done.others) or "none"
+    broken = dict.fromkeys(((bug.promise,) if done.caught else ()) + done.others)
+    promises = ", ".join(f"`{promise}`" for promise in broken) or "none"
     shown = f"`{command} {bug.issue} --tries {done.tries}`"
     rate = "{:.0%} to {:.0%}".format(*done.interval)
     cells = [bug.issue, version, done.tries, done.caught, done.valid, rate, promises, shown]

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import Final
 
+from upheaval.checkers.known_bugs import cause_named
 from upheaval.checkers.promises import AnyPromise, Promise
-from upheaval.checkers.verdict import Report, Verdict
+from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.errors import UsageError
 from upheaval.scenario import Scenario, load_scenario
 from upheaval.system import AERON
@@ -44,6 +45,11 @@ class KnownBug:
     def scenario_name(self) -> str:
         """The name that `upheaval run` takes."""
         return f"{AERON}-{self.issue}"
+
+    def is_found_by(self, finding: Finding) -> bool:
+        """Whether a finding has the bug's signature on its promise, or is a consequence of one that has."""
+        is_marked = finding.known_issue == self.issue or finding.known_cause == cause_named(self.issue)
+        return finding.promise == self.promise and is_marked
 
     def scenario(self, version: str) -> Scenario:
         """The scenario's steps, on members of that version."""
@@ -193,9 +199,9 @@ def known_bugs(issues: Sequence[str]) -> tuple[KnownBug, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Tries:
-    """The results of all tries of one bug on one version: how often its promise was broken, and how often all promises
-    held. `others` are other broken promises; `unclear` are the findings of all tries that were neither valid nor
-    broken.
+    """The results of all tries of one bug on one version: how often its promise was broken by it, and how often all
+    promises held. `others` are promises that were broken besides or otherwise, `strange` those of them that no known
+    bug breaks; `unclear` are the findings of all tries that were neither valid nor broken.
     """
 
     bug: KnownBug
@@ -204,6 +210,7 @@ class Tries:
     caught: int
     valid: int
     others: tuple[AnyPromise, ...] = ()
+    strange: tuple[AnyPromise, ...] = ()
     unclear: tuple[str, ...] = ()
 
     @property
@@ -213,9 +220,11 @@ class Tries:
 
     @property
     def verdict(self) -> Verdict:
-        """Valid when the tries match the table: caught in the bad version, all valid in a good one."""
+        """Valid when the tries match the table: caught in the bad version beside nothing unknown, all valid in a good
+        one.
+        """
         if self.version == self.bug.bad:
-            return Verdict.VALID if self.caught else Verdict.UNKNOWN
+            return Verdict.VALID if self.caught and not self.strange else Verdict.UNKNOWN
         if self.caught or self.others:
             return Verdict.INVALID
         return Verdict.VALID if self.valid == self.tries else Verdict.UNKNOWN
@@ -232,8 +241,11 @@ def rate_interval(hits: int, tries: int) -> tuple[float, float]:
 
 def tries_of(bug: KnownBug, version: str, reports: Sequence[Report], failures: Sequence[str] = ()) -> Tries:
     """Count the reports of the runs, and the reasons why other runs left none."""
-    broken = [[finding.promise for finding in one.findings if finding.verdict is Verdict.INVALID] for one in reports]
-    others = dict.fromkeys(promise for promises in broken for promise in promises if promise != bug.promise)
+    broken = [[finding for finding in one.findings if finding.verdict is Verdict.INVALID] for one in reports]
+    caught = [[finding for finding in findings if bug.is_found_by(finding)] for findings in broken]
+    every = [finding for findings in broken for finding in findings]
+    others = dict.fromkeys(finding.promise for finding in every if not bug.is_found_by(finding))
+    strange = dict.fromkeys(finding.promise for finding in every if not finding.known)
     unclear = {
         f"{finding.promise.sentence}: {finding.detail}": None
         for one in reports
@@ -244,8 +256,9 @@ def tries_of(bug: KnownBug, version: str, reports: Sequence[Report], failures: S
         bug,
         version,
         len(reports) + len(failures),
-        sum(bug.promise in promises for promises in broken),
+        sum(map(bool, caught)),
         sum(one.verdict is Verdict.VALID for one in reports),
         tuple(others),
+        tuple(strange),
         tuple(dict.fromkeys((*failures, *unclear))),
     )

@@ -13,7 +13,7 @@ import pytest
 from support.class_files import class_file
 from upheaval import aeron_jars, aeron_programs
 from upheaval.aeron_api import missing_of, parse_class
-from upheaval.aeron_jars import canonical_version, jar, jar_path, take_jar, versions_at_hand, versions_of
+from upheaval.aeron_jars import canonical_version, jar, jar_path, order_of, take_jar, versions_at_hand, versions_of
 from upheaval.aeron_programs import classes_name, classes_note, image_tag, member_classes
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.repository import Repository
@@ -324,3 +324,14 @@ def test_a_compiler_that_fails_says_what_is_too_different_in_one_line(
         member_classes(version)
     says = "which is too different from 1.51.0: A.java:59: error: cannot find symbol method go()"
     assert str(raised.value) == f"members cannot be compiled for Aeron {version}, {says}"
+
+
+def test_a_build_before_a_release_is_older_than_it_and_one_after_it_newer() -> None:
+    in_order = ["1.50.9", "1.51.0-alpha", "1.51.0-M2", "1.51.0-M10", "1.51.0-rc2", "1.51.0-RC10"]
+    in_order += ["1.51.0-SNAPSHOT", "1.51.0", "1.51.0-patch1", "1.51.1-SNAPSHOT"]
+    assert sorted(set(in_order), key=order_of) == in_order
+    assert order_of("1.51.0-SNAPSHOT@0123456789abcdef") == order_of("1.51.0-SNAPSHOT@fedcba9876543210")
+
+
+def test_a_build_of_the_oldest_number_is_not_too_old() -> None:
+    assert canonical_version("1.44.1-rc1") == "1.44.1-rc1"

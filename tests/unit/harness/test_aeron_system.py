@@ -283,6 +283,7 @@ def test_an_upgrade_goes_member_by_member_to_one_version() -> None:
         ("aeron:1.47.4", r"--to aeron:1\.47\.4: members run 1\.51\.0, and an older Aeron need not read what a newer"),
         ("upheaval", r"--to upheaval: members of aeron:1\.47\.4,1\.51\.0 are upgraded to one aeron:VERSION"),
         ("aeron:1.51.0,1.51.0", r"are upgraded to one aeron:VERSION"),
+        ("aeron:1.51.0-rc1", "members run 1.51.0, and an older Aeron need not read what a newer"),
         ("aeron:1.43.0", "Aeron 1.43.0 is too old"),
     ],
 )

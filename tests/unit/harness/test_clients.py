@@ -5,11 +5,15 @@ from dataclasses import replace
 import pytest
 
 from upheaval.checkers.evidence.events import LogEvents
-from upheaval.checkers.history.clients import clients_of, judge_clients, judge_terms
+from upheaval.checkers.evidence.spans import MemberSpans, Span
+from upheaval.checkers.history.clients import clients_of, cuts_of, judge_clients, judge_terms
 from upheaval.checkers.history.columns import LogEntry, PlacedHistory
-from upheaval.checkers.signature import LEADER, Rule, Signature
+from upheaval.checkers.known_bugs import recognised
+from upheaval.checkers.signature import CLIENTS_CUT, LEADER, Rule, Signature
 from upheaval.checkers.verdict import Finding, NotApplicable, Verdict
 from upheaval.records import Function, Operation, Outcome, SessionCause, SessionEnd
+from upheaval_chaos.record import FaultRecord
+from upheaval_node.types import S
 
 OK, FAIL, UNKNOWN = Outcome.OK, Outcome.FAIL, Outcome.UNKNOWN
 
@@ -172,8 +176,32 @@ def test_a_term_has_all_of_a_session_up_to_its_last_operation(
     )
 
 
-def test_a_gap_in_a_session_has_its_signature() -> None:
-    operations = [op(1, 0, 10, 20), op(2, 1, 11, None, UNKNOWN), op(3, 2, 12, 20)]
+CUT = FaultRecord("blackhole", "links", 5 * S, 5 * S, 18 * S, 18 * S, members=(1,), links=("clients->1",))
+PAUSED = replace(CUT, what="pause", links=())
+
+
+@pytest.mark.parametrize(
+    ("faults", "entry"),
+    [
+        ([], ""),
+        ([CUT], CLIENTS_CUT),
+        ([replace(CUT, heal_begin_ns=None, heal_end_ns=None)], CLIENTS_CUT),
+        ([PAUSED], CLIENTS_CUT),
+        ([replace(CUT, heal_end_ns=14 * S)], ""),
+        ([replace(CUT, inject_begin_ns=13 * S, inject_end_ns=13 * S, heal_end_ns=30 * S)], ""),
+        ([replace(CUT, what="slow")], ""),
+        ([replace(CUT, links=("1->clients",))], ""),
+        ([replace(CUT, links=("clients->0",)), replace(PAUSED, members=(0,))], ""),
+        ([FaultRecord("kill", "member-0", 5 * S, 5 * S, 18 * S, 18 * S, members=(0,))], ""),
+    ],
+    ids=["none", "cut", "not healed", "paused", "short", "later", "slow", "answers", "another member", "kill"],
+)
+def test_a_gap_in_a_session_shows_whether_its_leader_was_cut_off(faults: list[FaultRecord], entry: str) -> None:
+    operations = [op(1, 0, 4 * S, 5 * S), op(2, 1, 11 * S, None, UNKNOWN), op(3, 2, 19 * S, 20 * S)]
     placed = PlacedHistory.of(operations, [at(1, 64), at(3, 192)])
-    (finding,) = judge_clients(clients_of(placed))
-    assert finding.signature == Signature(Rule.SESSION_GAP, role=LEADER)
+    members = [MemberSpans(0), MemberSpans(1, led=[Span(1, "CLOSED", 1, 3 * S)])]
+    (finding,) = judge_clients(clients_of(placed), cuts_of(faults, members))
+    assert isinstance(finding, Finding)
+    assert finding.signature == Signature(Rule.SESSION_GAP, role=LEADER, entry=entry)
+    (marked,) = recognised([finding], ["aeron:1.47.4"])
+    assert marked.known_issue == (1788 if entry else None)

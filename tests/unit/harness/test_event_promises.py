@@ -353,12 +353,30 @@ def test_a_snapshot_of_a_service_that_misses_a_session_is_found(tmp_path: Path) 
     assert finding.verdict is Verdict.INVALID
     assert "service 0 of member 0" in finding.detail
     assert finding.signature == Signature(Rule.SESSION_UNKNOWN, entry="ClientSession")
+    opened, asked = finding.since, finding.position
+    assert opened is not None
+    assert asked is not None
+    assert 0 < opened < asked
     differ = Finding(Promise.STATES_AGREE, Verdict.INVALID, "other states")
     for version in ("1.44.1", "1.49.3", "1.51.0"):
         marked = recognised([finding, differ], [f"aeron:{version}"])
         assert [one.known_cause for one in marked] == [SLOW_DRIVER, SLOW_DRIVER]
     for system in ("upheaval", "aeron:1.52.0"):
         assert recognised([finding, differ], [system]) == (finding, differ)
+
+
+def test_a_session_that_a_service_does_not_know_hides_no_other_difference_at_that_position(tmp_path: Path) -> None:
+    log = workbench_log()
+    del log.snapshots[0][0].service[1]
+    module = log.snapshots[1][0]
+    module.module = [one for one in module.module if not isinstance(cm.SCHEMA.decode(one), cm.ClusterSession)]
+    finding = judged(log, tmp_path, Promise.SNAPSHOT_IS_REPLAY)
+    assert [one.signature and one.signature.rule for one in (finding, *finding.besides)] == [
+        Rule.SESSION_UNKNOWN,
+        Rule.MODULE_NOT_OF_LOG,
+    ]
+    (marked,) = recognised([finding], ["aeron:1.51.0"])
+    assert (marked.members, marked.known) == ((1,), "")
 
 
 def test_a_session_of_a_service_that_the_log_does_not_have_is_no_known_defect(tmp_path: Path) -> None:

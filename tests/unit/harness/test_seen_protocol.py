@@ -12,6 +12,7 @@ from upheaval.checkers.evidence.protocol_events import MemberEvent, Place
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.protocol.protocol import check_protocol
 from upheaval.checkers.protocol.seen_protocol import SeenCommits
+from upheaval.checkers.signature import LEADER, Rule, Signature
 from upheaval.checkers.verdict import Broken, NotApplicable, Verdict
 from upheaval.records import Json, RunFolder
 from upheaval.report.elections import Outcome, elections_of
@@ -91,3 +92,23 @@ def test_an_old_log_that_a_later_leader_commits_is_not_of_its_own_term(is_commit
     else:
         with pytest.raises(Broken, match=r"term 1 begins at 100 .* below 200, which was committed in term 0"):
             tell(2, "election_state", state="FOLLOWER_READY", leadership_term_id=0, log_position=200)
+
+
+def test_what_an_earlier_term_committed_may_be_lost_from_the_last_position_of_a_quorum_on() -> None:
+    rules, number = SeenCommits(3), count(1)
+
+    def tell(kind: str, **fields: Json) -> None:
+        line = next(number)
+        rules.on_event(MemberEvent(Place(0, line), line, kind, fields))
+
+    led = {"leadership_term_id": 2, "leader_member_id": 0}
+    tell("send", message="NewLeadershipTerm", **led, term_base_log_position=100)
+    report = {"message": "AppendPosition", "flags": 0}
+    tell("receive", **report, leadership_term_id=2, follower_member_id=2, log_position=200)
+    tell("send", message="CommitPosition", **led, log_position=200)
+    tell("receive", **report, leadership_term_id=1, follower_member_id=1, log_position=400)
+    with pytest.raises(Broken) as broken:
+        tell("send", message="CommitPosition", **led, log_position=300)
+    finding = broken.value.finding(Promise.COMMITS_KEPT)
+    assert finding.signature == Signature(Rule.EARLIER_TERM_COUNTED, role=LEADER)
+    assert (finding.position, finding.since) == (300, 200)

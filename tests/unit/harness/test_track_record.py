@@ -1,6 +1,7 @@
 """The table of known bugs, what counts as caught, and the page."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,11 +19,13 @@ BUG = KNOWN_BUGS[0]
 FINE = Report("run", (Finding(Promise.RUN_CONVERGED, Verdict.VALID, "at 5"),))
 
 
-def report(promise: Promise, verdict: Verdict) -> Report:
-    return Report("run", (*FINE.findings, Finding(promise, verdict, "why")))
+def report(promise: Promise, verdict: Verdict, issue: int | None = None) -> Report:
+    return Report("run", (*FINE.findings, Finding(promise, verdict, "why", known_issue=issue)))
 
 
-CAUGHT = report(BUG.promise, Verdict.INVALID)
+CAUGHT = report(BUG.promise, Verdict.INVALID, int(BUG.issue))
+BROKEN = report(BUG.promise, Verdict.INVALID)
+KNOWN = report(BUG.promise, Verdict.INVALID, 1601)
 OTHER = report(Promise.APPLIED_ONCE, Verdict.INVALID)
 UNCLEAR = report(Promise.ENOUGH_TRAFFIC, Verdict.UNKNOWN)
 
@@ -48,9 +51,15 @@ def test_scenarios_of_known_bugs_are_not_listed_with_those_of_our_node() -> None
         (BUG.bad, [CAUGHT, FINE, UNCLEAR], Verdict.VALID),
         (BUG.bad, [FINE, FINE, FINE], Verdict.UNKNOWN),
         (BUG.bad, [OTHER], Verdict.UNKNOWN),
+        (BUG.bad, [BROKEN, BROKEN, BROKEN], Verdict.UNKNOWN),
+        (BUG.bad, [CAUGHT, BROKEN], Verdict.UNKNOWN),
+        (BUG.bad, [CAUGHT, OTHER], Verdict.UNKNOWN),
+        (BUG.bad, [KNOWN], Verdict.UNKNOWN),
+        (BUG.bad, [CAUGHT, KNOWN], Verdict.VALID),
         (BUG.good[0], [FINE, FINE], Verdict.VALID),
         (BUG.good[0], [FINE, UNCLEAR], Verdict.UNKNOWN),
         (BUG.good[0], [FINE, CAUGHT], Verdict.INVALID),
+        (BUG.good[0], [FINE, BROKEN], Verdict.INVALID),
         (BUG.good[0], [UNCLEAR, OTHER], Verdict.INVALID),
     ],
 )
@@ -69,8 +78,17 @@ def test_the_rate_of_a_bug_has_an_interval(found: int, tries: int, expected: tup
 def test_tries_are_counted_by_what_they_showed() -> None:
     done = tries_of(BUG, BUG.bad, [CAUGHT, OTHER, FINE, UNCLEAR, UNCLEAR])
     assert (done.tries, done.caught, done.valid) == (5, 1, 1)
-    assert done.others == (Promise.APPLIED_ONCE,)
+    assert done.others == done.strange == (Promise.APPLIED_ONCE,)
     assert done.unclear == (f"{Promise.ENOUGH_TRAFFIC.sentence}: why",)
+
+
+def test_a_promise_that_another_cause_broke_is_not_the_bug() -> None:
+    done = tries_of(BUG, BUG.bad, [CAUGHT, BROKEN, KNOWN])
+    assert (done.caught, done.others, done.strange) == (1, (BUG.promise,), (BUG.promise,))
+    by_commit = next(bug for bug in KNOWN_BUGS if bug.issue == "a5d5072d5f")
+    named = replace(BROKEN.findings[-1], promise=by_commit.promise, known_cause="Aeron before commit a5d5072d5f")
+    done = tries_of(by_commit, by_commit.bad, [Report("run", (named,))])
+    assert (done.caught, done.others, done.verdict) == (1, (), Verdict.VALID)
 
 
 def test_what_is_unknown_beside_a_broken_promise_is_reported() -> None:

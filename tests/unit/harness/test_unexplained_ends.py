@@ -1,18 +1,26 @@
 """Which ends of processes without an order are explained, and by what."""
 
 import json
+import struct
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.evidence.trace_facts import facts_of_members
-from upheaval.checkers.liveness.unexplained import check_ends
-from upheaval.checkers.signature import FOLLOWER, Rule, Signature
-from upheaval.checkers.verdict import Verdict
+from upheaval.checkers.judge import judge
+from upheaval.checkers.known_bugs import recognised
+from upheaval.checkers.liveness.unexplained import UNEXPLAINED, check_ends
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.signature import FOLLOWER, MARK_IN_ACTIVATION, Rule, Signature
+from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.records import OWN_SYSTEM, Json, Manifest, RunFolder, seal
 from upheaval_chaos.record import FaultRecord
+from upheaval_node.files import layout
+from upheaval_node.files.mark_file import ACTIVATION_IN_PROGRESS
 
 S = 10**9
 AERON = "aeron:1.51.0"
@@ -33,11 +41,34 @@ def judged(
     is_sealed: bool = False,
     system: str = OWN_SYSTEM,
 ) -> Verdict:
+    return found(path, *traces, fault=fault, forced=forced, runtime=runtime, is_sealed=is_sealed, system=system).verdict
+
+
+def owned_at(timestamp: int) -> bytes:
+    """A mark file, as far as its owner."""
+    return struct.pack("<16xq8xq", timestamp, 7)
+
+
+def found(
+    path: Path,
+    *traces: list[dict[str, Json]],
+    fault: FaultRecord | None = None,
+    forced: int | None = None,
+    runtime: str = "process",
+    is_sealed: bool = False,
+    system: str = OWN_SYSTEM,
+    marks: Mapping[str, int] | None = None,
+) -> Finding:
+    """`marks` are mark files, by their path in the run folder, with the time of their owner's last sign of life."""
     run = RunFolder(path)
     run.create(Manifest("run-1", runtime, len(traces), "test", 0, system=system))
     for member_id, lines in enumerate(traces):
         run.member(member_id).path.mkdir(exist_ok=True)
         run.member(member_id).trace.write_text("".join(json.dumps(each) + "\n" for each in lines))
+    for name, timestamp in (marks or {}).items():
+        file = run.path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(owned_at(timestamp))
     if fault is not None:
         run.add_fault(fault)
     if forced is not None:
@@ -45,7 +76,7 @@ def judged(
     if is_sealed:
         seal(run)
     facts = facts_of_members(run, len(traces))
-    return check_ends(run, run.read_manifest(), facts).verdict
+    return check_ends(run, run.read_manifest(), facts)
 
 
 @pytest.mark.parametrize(
@@ -360,3 +391,60 @@ def test_an_end_in_order_explains_no_damage(status: int, verdict: Verdict, tmp_p
 def test_files_copied_to_another_host_explain_damage(tmp_path: Path) -> None:
     (tmp_path / "member-0" / "replaced-1").mkdir(parents=True)
     assert judged(tmp_path, erring(8, "recovery"), [line(1)]) is Verdict.VALID
+
+
+MARKED = "start: java.lang.IllegalStateException: active mark file detected: archive-mark.dat"
+IN_ACTIVATION = {f"member-0/{layout.ARCHIVE_MARK}": ACTIVATION_IN_PROGRESS}
+
+
+def refused(reason: str = MARKED, later: str = "") -> list[dict[str, Json]]:
+    """A member that is killed, and whose next start fails; its next one gets as far as `later`."""
+    ended = {**line(6, "process-end"), "status": 7, "reason": reason}
+    again = [line(20), line(21, later)] if later else []
+    return [line(1), line(2, "role"), line(5), ended, *again]
+
+
+KILLED = replace(KILL, heal_begin_ns=int(4.9 * S), heal_end_ns=8 * S)
+
+
+@pytest.mark.parametrize(
+    ("reason", "later", "marks", "entry"),
+    [
+        (MARKED, "", IN_ACTIVATION, MARK_IN_ACTIVATION),
+        (MARKED, "role", IN_ACTIVATION, MARK_IN_ACTIVATION),
+        (MARKED, "election_state", IN_ACTIVATION, ""),
+        (MARKED, "", {}, ""),
+        (MARKED, "", dict.fromkeys(IN_ACTIVATION, EPOCH_MS), ""),
+        ("start: io.aeron.cluster.client.ClusterException: ERROR - no snapshot", "", IN_ACTIVATION, ""),
+    ],
+    ids=["refused", "again", "a later start was not refused", "no mark", "a live owner", "another reason"],
+)
+def test_a_mark_in_activation_is_why_a_start_was_refused_only_if_it_names_the_mark(
+    reason: str, later: str, marks: dict[str, int], entry: str, tmp_path: Path
+) -> None:
+    finding = found(tmp_path, refused(reason, later), [line(1)], fault=KILLED, system=AERON, marks=marks)
+    assert finding.signature == Signature(Rule.REFUSED_START, entry=entry)
+
+
+def test_a_refused_start_of_a_known_bug_hides_no_crash_of_another_member(tmp_path: Path) -> None:
+    crash = {"kind": "ERROR ClusterException", "where": "ConsensusModuleAgent.onUnheardOf"}
+    crashed = [{**each, **crash} if each.get("kind") == crash["kind"] else each for each in BY_ERROR]
+    alone = found(tmp_path / "alone", refused(), fault=KILLED, system=AERON, marks=IN_ACTIVATION)
+    assert recognised([alone], [AERON])[0].known_issue == 2148
+    both = found(tmp_path / "both", refused(), crashed, fault=KILLED, system=AERON, marks=IN_ACTIVATION)
+    (marked,) = recognised([both], [AERON])
+    assert (marked.known, marked.members) == ("", (1,))
+    assert marked.signature is not None
+    assert marked.signature.where == crash["where"]
+    assert [(one.members, one.known_issue) for one in marked.besides] == [((0,), 2148)]
+
+
+def test_a_version_that_a_process_did_not_run_explains_no_end_of_it(tmp_path: Path) -> None:
+    for version, issue in (("1.47.4", None), ("1.51.0", 2148)):
+        trace = [{**each, "version": version} if each["event"] == "process-start" else each for each in refused()]
+        path = tmp_path / version
+        found(path, trace, fault=KILLED, system=AERON, marks=IN_ACTIVATION)
+        run = RunFolder(path)
+        run.write_manifest(replace(run.read_manifest(), systems_before=("aeron:1.47.4",)))
+        report = judge(Evidence(run), (UNEXPLAINED,))
+        assert report.finding(Promise.NO_UNEXPLAINED_END).known_issue == issue

@@ -58,14 +58,25 @@ class MemberEvent:
         return integer(self.fields, name)
 
     def invalid(
-        self, detail: str, *others: int, position: int | None = None, signature: Signature | None = None
+        self,
+        detail: str,
+        *others: int,
+        position: int | None = None,
+        signature: Signature | None = None,
+        since: int | None = None,
     ) -> "BrokenIfWhole":
         """The finding that this event breaks a rule. `others` are further members that it concerns."""
         members = tuple(dict.fromkeys((self.member_id, *others)))
         text = f"{detail} ({self.place})"
         when_ns = (self.ns, self.ns)
         return BrokenIfWhole(
-            Verdict.INVALID, text, members=members, position=position, signature=signature, when_ns=when_ns
+            Verdict.INVALID,
+            text,
+            members=members,
+            position=position,
+            signature=signature,
+            since=since,
+            when_ns=when_ns,
         )
 
 

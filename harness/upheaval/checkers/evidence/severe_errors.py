@@ -18,7 +18,7 @@ _SEVERE: Final = ("FATAL ", "ERROR ")
 
 
 def with_severe_errors(run: RunFolder, findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """The findings; those on broken promises have the errors of the members that they name, by time.
+    """The findings; those on broken promises have the errors of the members of all their violations, by time.
 
     Each trace is read once. Raises `UsageError` for a malformed one.
     """
@@ -28,7 +28,8 @@ def with_severe_errors(run: RunFolder, findings: Iterable[Finding]) -> tuple[Fin
         return list(_of_member(run.member(member_id), member_id))
 
     def explained(finding: Finding) -> Finding:
-        errors = [error for member_id in finding.members for error in of_member(member_id)]
+        named = dict.fromkeys(member_id for one in (finding, *finding.besides) for member_id in one.members)
+        errors = [error for member_id in named for error in of_member(member_id)]
         return replace(finding, errors=tuple(sorted(errors, key=lambda error: error.ns)))
 
     return tuple(finding if finding.verdict is not Verdict.INVALID else explained(finding) for finding in findings)

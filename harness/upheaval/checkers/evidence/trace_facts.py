@@ -48,6 +48,8 @@ class ProcessLife:
     booted_at_begin_ms: int | None = None
     """The same by its first line. It differs from `booted_ms` if the wall clock was set while the process ran."""
     pid: int = -1
+    version: str = ""
+    """That of the system, in a member of Aeron."""
     is_ending: bool = False
     """Whether its cluster was ending, or its member was ending in order."""
     is_service_ending: bool = False
@@ -59,6 +61,8 @@ class ProcessLife:
     end_line: int = 0
     status: int | None = None
     """None if it did not trace its end."""
+    reason: str = ""
+    """Why it ended, in words, in a member of Aeron."""
     next_ns: int | None = None
     next_booted_ms: int | None = None
 
@@ -200,6 +204,7 @@ def facts_of(folder: MemberFolder) -> TraceFacts:
             begun = ProcessLife(facts.member_id, component, event.line, event.ns, event.ns, _booted_ms(event))
             begun.booted_at_begin_ms = begun.booted_ms
             begun.pid = _whole(event.fields.get("pid"))
+            begun.version = str(event.fields.get("version") or "")
             running[component] = begun
             latest.pop(component, None)
             if component in OF_MODULE:
@@ -238,6 +243,7 @@ def _add_to_life(life: ProcessLife, event: TraceEvent) -> None:
         status = event.fields.get("status")
         life.status = status if type(status) is int else -1
         life.end_line = event.line
+        life.reason = str(event.fields.get("reason") or "")
     elif event.event == TraceKind.ELECTION_STATE:
         life.has_started = True
     elif event.event == TraceKind.SERVICE_TERMINATE:

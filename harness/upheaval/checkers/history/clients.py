@@ -5,7 +5,7 @@ session and term in the header of each message. Clients recorded when they left 
 files.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -13,12 +13,20 @@ from upheaval.checkers.checker import Checker, Source, of_whole_log
 from upheaval.checkers.evidence.events import StrayEntry
 from upheaval.checkers.evidence.logs import WitnessLog
 from upheaval.checkers.evidence.run_evidence import Evidence
+from upheaval.checkers.evidence.spans import MemberSpans
 from upheaval.checkers.history.columns import ABSENT, IS_CALL, IS_FAIL, History, LogEntry, PlacedHistory, in_order
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.signature import LEADER, Rule, Signature
+from upheaval.checkers.signature import CLIENTS_CUT, LEADER, Rule, Signature
 from upheaval.checkers.verdict import Finding, NotApplicable, Result, Verdict
 from upheaval.records import Operation, SessionEnd, read_origin
-from upheaval_node.types import S
+from upheaval_chaos import target
+from upheaval_chaos.faults import MemberFaultKind
+from upheaval_chaos.record import FaultRecord
+from upheaval_node.types import NEVER_NS, S
+
+_IMAGE_NS: Final = 10 * S
+"""How long an image of Aeron's lives without any message, by its default."""
+_ON_ITS_WAY_NS: Final = S
 
 
 def judge_terms(entries: int, stray: StrayEntry | None) -> list[Result]:
@@ -168,8 +176,28 @@ def _again_and_skipped(
     )
 
 
-def judge_clients(clients: Clients) -> list[Result]:
-    """Judge the clients of a run."""
+def cuts_of(faults: Iterable[FaultRecord], members: Sequence[MemberSpans]) -> list[tuple[int, int]]:
+    """When a leader was cut off from clients, or paused, for longer than an image lives without any message."""
+    cuts: list[tuple[int, int]] = []
+    for fault in faults:
+        end_ns = NEVER_NS if fault.heal_end_ns is None else fault.heal_end_ns
+        if end_ns - fault.inject_end_ns < _IMAGE_NS:
+            continue
+        # A message is on its way for a while after its client has recorded it.
+        begin_ns = fault.inject_begin_ns - _ON_ITS_WAY_NS
+        led = [span for member in members if _keeps_clients_from(fault, member.member_id) for span in member.led]
+        cuts += [(max(begin_ns, span.begin_ns), min(end_ns, span.end_ns)) for span in led]
+    return cuts
+
+
+def _keeps_clients_from(fault: FaultRecord, member_id: int) -> bool:
+    if fault.what == MemberFaultKind.PAUSE:
+        return member_id in fault.members
+    return fault.what == target.LinkFaultKind.BLACKHOLE and str(target.Link(target.CLIENTS, member_id)) in fault.links
+
+
+def judge_clients(clients: Clients, cuts: Iterable[tuple[int, int]] = ()) -> list[Result]:
+    """Judge the clients of a run. `cuts`, in which their leader did not hear them, explain no gap, but mark it."""
     if clients.again is not None:
         before, operation = clients.again
         slot = f"client slot {operation.process}"
@@ -187,8 +215,11 @@ def judge_clients(clients: Clients) -> list[Result]:
         operation, earlier, after = clients.skipped
         around = f"positions {earlier.position} and {after.position} of term {after.term}, between which it was invoked"
         detail = f"{operation} of session {operation.session} is not in the log, which has the session at {around}"
-        gap = Signature(Rule.SESSION_GAP, role=LEADER)
-        return [replace(_invalid(detail, operation, after.position), signature=gap)]
+        sent_ns = operation.invoke_ns
+        was_cut = any(begin_ns <= sent_ns <= end_ns for begin_ns, end_ns in cuts)
+        gap = Signature(Rule.SESSION_GAP, role=LEADER, entry=CLIENTS_CUT if was_cut else "")
+        when_ns = sent_ns, sent_ns
+        return [replace(_invalid(detail, operation, after.position), signature=gap, when_ns=when_ns)]
     if clients.afterwards is not None:
         operation, end = clients.afterwards
         what = "was invoked" if operation.invoke_ns > end.ended_ns else "was answered"
@@ -218,7 +249,8 @@ def _check_clients(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:  # 
     # A restored run begins with operations that were sent in sessions of the original run.
     begin = 0 if origin is None else origin.position
     past = begin if evidence.has_all_of_clients else None
-    return judge_clients(clients_of(evidence.placed, evidence.session_ends, all_written_past=past))
+    cuts = cuts_of(evidence.run.read_faults(), evidence.spans)
+    return judge_clients(clients_of(evidence.placed, evidence.session_ends, all_written_past=past), cuts)
 
 
 TERMS: Final = Checker(

@@ -19,8 +19,8 @@ from upheaval.checkers.evidence.trace_facts import TraceFacts
 from upheaval.checkers.evidence.troubles import Trouble, calm_times, failover_ns, same_quorum, timeouts_of, troubles
 from upheaval.checkers.history.columns import IS_CALL, IS_FAIL, IS_OK, History, in_order
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.signature import LEADER, Rule, Signature
-from upheaval.checkers.verdict import Finding, NotApplicable, Result, Verdict
+from upheaval.checkers.signature import ALL_DOWN, LEADER, Rule, Signature
+from upheaval.checkers.verdict import Finding, NotApplicable, Result, Verdict, with_all
 from upheaval.records import Manifest, RunFolder, TraceEvent
 from upheaval_chaos.record import FaultRecord
 from upheaval_node.trace_kinds import TraceKind
@@ -93,14 +93,17 @@ def check_progress(
     # In these times the log may have taken calls.
     untimed = [] if calls is None else [Trouble(*span) for span in calls.untimed]
     done = [*troubles(run), *_commands(run), *untimed]
-    judge = _Judge(manifest, services, done, stalls, stalled_clients, list(run.read_faults()))
+    judge = _Judge(manifest, services, done, stalls, stalled_clients, list(run.read_faults()), traces)
+    missed: list[Finding] = []
     for begin_ns, end_ns in pairwise(chain(asked.answers(), [NEVER_NS])):
         if end_ns - begin_ns > judge.allowed_ns:
             judge.look_at(asked.silences(begin_ns, end_ns))
             judge.look_at_idle_leaders(begin_ns, asked.last_before(end_ns))
             judge.look_at_lost_clients(asked.asking_between, begin_ns, end_ns)
-    if judge.missed:
-        return [max(judge.missed, key=lambda finding: (finding.verdict, finding.late_ms))]
+            missed += judge.take_worst()
+    if missed:
+        # A silence at another time may have another cause.
+        return [with_all(sorted(missed, key=lambda finding: -finding.late_ms))]
     detail = (
         f"{asked.answer_count} answers, none later than {judge.allowed_ns // MS} ms after the one before it while "
         "clients asked in a session that the leader had answered, and it and a quorum with it were well"
@@ -245,8 +248,9 @@ class _Judge:
         stalls: Mapping[int, Sequence[tuple[int, int]]],
         stalled_clients: Sequence[tuple[int, int]],
         faults: Sequence[FaultRecord],
+        traces: Sequence[TraceFacts],
     ) -> None:
-        self.missed: list[Finding] = []
+        self._missed: list[Finding] = []
         # As long as a change of leader may take, although none is needed here.
         timeouts = timeouts_of(manifest)
         self.allowed_ns = failover_ns(timeouts)
@@ -258,6 +262,13 @@ class _Judge:
         self._stalls = stalls
         self._stalled_clients = stalled_clients
         self._faults = faults
+        self._lives = [life for facts in traces for life in facts.lives]
+
+    def take_worst(self) -> list[Finding]:
+        """What the silence since the last call is reported by, whichever sessions and leaders it concerns."""
+        worst = sorted(self._missed, key=lambda finding: (finding.verdict, finding.late_ms))[-1:]
+        self._missed.clear()
+        return worst
 
     def look_at(self, silences: Iterable[_Silence]) -> None:
         """Keep each silence that nothing explains."""
@@ -346,12 +357,28 @@ class _Judge:
         )
         late_ns = silent_ns - allowed_ns
         late_ms = -(-late_ns // MS)
-        signature = Signature(rule, role=LEADER, fault=self._faults_within(begin_ns, end_ns))
-        members = tuple(well)
-        finding = Finding(Promise.PROGRESS, Verdict.INVALID, detail, members, late_ms=late_ms, signature=signature)
+        entry = ALL_DOWN if rule is Rule.LOST_CLIENTS and self._were_all_down(leader.begin_ns) else ""
+        finding = Finding(
+            Promise.PROGRESS,
+            Verdict.INVALID,
+            detail,
+            members=tuple(well),
+            late_ms=late_ms,
+            signature=Signature(rule, role=LEADER, entry=entry, fault=self._faults_within(begin_ns, end_ns)),
+            when_ns=(begin_ns, end_ns),
+        )
         stalls = [stall for member_id in well for stall in self._stalls.get(member_id, ())]
         stalls += self._stalled_clients
-        self.missed.append(explained(finding, stalls, begin_ns, end_ns, "they and the clients"))
+        self._missed.append(explained(finding, stalls, begin_ns, end_ns, "they and the clients"))
+
+    def _were_all_down(self, until_ns: int) -> bool:
+        """Whether at some moment before that all members had run and none did."""
+        every = {life.member_id for life in self._lives}
+        for moment_ns in (life.last_ns for life in self._lives if life.last_ns < until_ns):
+            begun = [life for life in self._lives if life.begin_ns <= moment_ns]
+            if all(life.last_ns <= moment_ns for life in begun) and {life.member_id for life in begun} == every:
+                return True
+        return False
 
     def _faults_within(self, begin_ns: int, end_ns: int) -> str:
         """The faults of members in an interval, with the component of each."""

@@ -19,7 +19,7 @@ from upheaval.checkers.evidence.trace_facts import ProcessLife, TracedError, Tra
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.services.raised import SERVICE_ERROR
 from upheaval.checkers.signature import MARK_IN_ACTIVATION, Rule, Signature
-from upheaval.checkers.verdict import Broken, Finding, Verdict
+from upheaval.checkers.verdict import Broken, Finding, Verdict, with_all
 from upheaval.records import ENDINGS, FORCED_END, OWN_SYSTEM, Manifest, RunFolder, companion_folders
 from upheaval_chaos.faults import MemberFaultKind
 from upheaval_chaos.file_faults import FileFaultKind
@@ -74,6 +74,8 @@ _SERVICE_EGRESS: Final = re.compile(r"service-\d+-egress")
 _STORED: Final = frozenset({"catalog", "recovery", "delete", "damage", "log entry"})
 """Damage that a member reports in its own files."""
 
+_ACTIVE_MARK: Final = "active mark file detected"
+"""In the message of the exception by which Aeron refuses a mark file that it takes for another process's."""
 _MARKS: Final = (layout.ARCHIVE_MARK, f"{layout.CLUSTER_DIRECTORY}/cluster-mark*.dat")
 
 _TRACEBACK: Final = b"Traceback (most recent call last)"
@@ -92,7 +94,7 @@ class _Window:
 
 
 def check_ends(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts]) -> Finding:
-    """The worst of what nothing explains."""
+    """The worst of what nothing explains, with the rest of its verdict: each may have another cause."""
     windows = [*(_window(fault) for fault in run.read_faults()), *_forced_ends(run)]
     orders = list(_orders(run))
     disturbances = list(_disturbances(run, traces))
@@ -101,7 +103,7 @@ def check_ends(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts])
     violations = [
         *_tracebacks(run, manifest),
         *(
-            _starved(_with_signature(broken, life, facts.errors, run), life, facts, manifest)
+            _starved(_with_signature(broken, life, facts, run), life, facts, manifest)
             for facts in traces
             for life in facts.lives
             if (broken := _unexplained_end(life, lives, manifest, windows, orders))
@@ -121,7 +123,7 @@ def check_ends(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts])
     ]
     findings = [broken.finding(Promise.NO_UNEXPLAINED_END) for broken in violations]
     if findings:
-        return max(findings, key=lambda finding: finding.verdict)
+        return with_all(findings)
     ends = sum(life.status is not None or life.next_ns is not None for facts in traces for life in facts.lives)
     errors = sum(len(facts.errors) for facts in traces)
     detail = f"{ends} ends of processes and {errors} kinds of errors are explained"
@@ -140,16 +142,15 @@ def has_failed_member(run: RunFolder) -> bool:
     return any(life.status not in _IN_ORDER | _OF_ENVIRONMENT for life in lives)
 
 
-def _with_signature(broken: Broken, life: ProcessLife, errors: Iterable[TracedError], run: RunFolder) -> Broken:
-    """Mark a refused start, and whether a mark file of the member still says that its owner is starting; and the end
-    of a member that had started, with the error that it reported last.
+def _with_signature(broken: Broken, life: ProcessLife, facts: TraceFacts, run: RunFolder) -> Broken:
+    """Mark a refused start, and whether a mark file is why, which has remained in activation; and the end of a member
+    that had started, with the error that it reported last.
     """
     if _is_refused(life):
-        marks = run.member(life.member_id).path
-        is_in_activation = any(map(_is_in_activation, (path for name in _MARKS for path in marks.glob(name))))
-        broken.signature = Signature(Rule.REFUSED_START, entry=MARK_IN_ACTIVATION if is_in_activation else "")
+        is_for_mark = _ACTIVE_MARK in life.reason and _stays_in_activation(life, facts, run)
+        broken.signature = Signature(Rule.REFUSED_START, entry=MARK_IN_ACTIVATION if is_for_mark else "")
     elif life.status in _OF_MEMBER and life.has_started:
-        of_life = [error for error in errors if error.component == life.component and life.has_line(error.line)]
+        of_life = [error for error in facts.errors if error.component == life.component and life.has_line(error.line)]
         causes = [error for error in of_life if error.kind.startswith(_SEVERE)]
         entry, where = (causes[-1].kind.partition(" ")[2], causes[-1].where) if causes else ("", "")
         role, state = _standing_at(causes[-1].line if causes else life.end_line, life.member_id, run)
@@ -195,6 +196,16 @@ def _standing_at(line: int, member_id: int, run: RunFolder) -> tuple[str, str]:
         elif event.event == TraceKind.ELECTION_STATE:
             state = str(event.fields.get("state", ""))
     return role, state
+
+
+def _stays_in_activation(life: ProcessLife, facts: TraceFacts, run: RunFolder) -> bool:
+    """Whether a mark file of the member still says that its owner is starting. No start after that one has read it as
+    free, or the mark is of a later start.
+    """
+    if any(later.has_started for later in facts.lives if later.begin_ns > life.begin_ns):
+        return False
+    marks = run.member(life.member_id).path
+    return any(map(_is_in_activation, (path for name in _MARKS for path in marks.glob(name))))
 
 
 def _is_in_activation(path: Path) -> bool:

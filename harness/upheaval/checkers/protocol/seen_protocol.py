@@ -239,7 +239,8 @@ class SeenCommits:
         self._terms.commit(term, Mark(position, event.place))
 
     def _require_covered(self, event: MemberEvent, term: int, position: int) -> None:
-        if position <= max((mark.position for led, mark in self._terms.committed.items() if led <= term), default=0):
+        since = max((mark.position for led, mark in self._terms.committed.items() if led <= term), default=0)
+        if position <= since:
             # The position had been committed before.
             return
         reports = self._reports[event.member_id]
@@ -259,6 +260,7 @@ class SeenCommits:
                 f"had: {needed} of {self._count} are needed",
                 position=position,
                 signature=Signature(rule, role=LEADER),
+                since=since,
             )
 
     def _reaches(self, reports: Mapping[int, int], led: tuple[int, int], position: int) -> bool:

@@ -29,7 +29,7 @@ from upheaval.checkers.states.own_states import judge_own
 from upheaval.checkers.states.replay import ExpectedState, LoggedMessage, can_replay, expected_states, state_hash
 from upheaval.checkers.states.snapshot_fields import REPLAYED_SERVICE, Content, Origin, Place
 from upheaval.checkers.states.state_diff import state_difference
-from upheaval.checkers.verdict import Finding, NotApplicable, Result, Verdict
+from upheaval.checkers.verdict import Finding, NotApplicable, Result, Verdict, with_all
 from upheaval.records import (
     OWN_SYSTEM,
     STANDBY,
@@ -322,17 +322,10 @@ class _Given:
 def _equal_replay(snapshots: Snapshots, given: _Given) -> Finding:
     every: list[ServiceSnapshot | ModuleSnapshot] = [*snapshots.services, *snapshots.modules]
     for position in sorted({snapshot.position for snapshot in every}):
-        broken = _broken_at(position, [snapshot for snapshot in every if snapshot.position == position], given)
+        broken = list(_broken_at(position, [snapshot for snapshot in every if snapshot.position == position], given))
         if broken:
-            what, who, signature = broken
-            return Finding(
-                Promise.SNAPSHOT_IS_REPLAY,
-                Verdict.INVALID,
-                what,
-                members=who,
-                position=position,
-                signature=signature,
-            )
+            # Whatever differs later may follow from this.
+            return with_all(broken)
     if snapshots.unreadable:
         return Finding(
             Promise.SNAPSHOT_IS_REPLAY, Verdict.UNKNOWN, f"a snapshot cannot be read: {snapshots.unreadable}"
@@ -347,31 +340,40 @@ def _equal_replay(snapshots: Snapshots, given: _Given) -> Finding:
     )
 
 
-def _broken_at(
-    position: int, group: Sequence[ServiceSnapshot | ModuleSnapshot], given: _Given
-) -> tuple[str, tuple[int, ...], Signature | None] | None:
-    """The first violation at one position, its members, and its signature."""
+def _broken_at(position: int, group: Sequence[ServiceSnapshot | ModuleSnapshot], given: _Given) -> Iterator[Finding]:
+    """The violations at one position: the first of each snapshot."""
+    unasked = ""
     if position > given.log_end:
-        return f"there is a snapshot at position {position}, but the log ends at {given.log_end}", (), None
-    if position not in given.asked:
-        return f"there is a snapshot at position {position}, where the log asks for none", (), None
+        unasked = f"there is a snapshot at position {position}, but the log ends at {given.log_end}"
+    elif position not in given.asked:
+        unasked = f"there is a snapshot at position {position}, where the log asks for none"
+    if unasked:
+        yield Finding(Promise.SNAPSHOT_IS_REPLAY, Verdict.INVALID, unasked, position=position)
+        return
     for snapshot in group:
         of_owner = [other for other in group if other.owner == snapshot.owner]
         broken = _difference(snapshot, of_owner, given)
         if broken:
-            return f"{_where(snapshot)} {broken}", _members([snapshot]), _signature(snapshot, of_owner, given)
-    return None
+            what, who = f"{_where(snapshot)} {broken}", _members([snapshot])
+            finding = Finding(Promise.SNAPSHOT_IS_REPLAY, Verdict.INVALID, what, members=who, position=position)
+            yield _with_signature(finding, snapshot, of_owner, given)
 
 
-def _signature(
-    snapshot: ServiceSnapshot | ModuleSnapshot, group: Sequence[ServiceSnapshot | ModuleSnapshot], given: _Given
-) -> Signature | None:
+def _with_signature(
+    finding: Finding,
+    snapshot: ServiceSnapshot | ModuleSnapshot,
+    group: Sequence[ServiceSnapshot | ModuleSnapshot],
+    given: _Given,
+) -> Finding:
     place, expected = given.asked[snapshot.position], given.expected.get(snapshot.position)
-    if not isinstance(snapshot, ModuleSnapshot):
-        is_missing = bool(snapshot_fields.missing_sessions(snapshot.content, place))
-        return Signature(Rule.SESSION_UNKNOWN, entry="ClientSession") if is_missing else None
-    entry = snapshot_fields.field_not_of_log(snapshot.content, place, expected, _origin(snapshot, group, given))
-    return Signature(Rule.MODULE_NOT_OF_LOG, entry=entry)
+    if isinstance(snapshot, ModuleSnapshot):
+        entry = snapshot_fields.field_not_of_log(snapshot.content, place, expected, _origin(snapshot, group, given))
+        return replace(finding, signature=Signature(Rule.MODULE_NOT_OF_LOG, entry=entry))
+    missing = snapshot_fields.missing_sessions(snapshot.content, place)
+    if not missing:
+        return finding
+    opened = min(position for position, event in place.sessions if event.cluster_session_id in missing)
+    return replace(finding, signature=Signature(Rule.SESSION_UNKNOWN, entry="ClientSession"), since=opened)
 
 
 def _origin(snapshot: ModuleSnapshot, group: Sequence[ServiceSnapshot | ModuleSnapshot], given: _Given) -> Origin:
