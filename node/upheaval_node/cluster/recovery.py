@@ -173,6 +173,8 @@ def start_services(context: ModuleContext, acks: ServiceAcks, snapshots: tuple[E
         state.close()
     taken = acks.take()
     if any(ack.relevant_id == UNREADABLE_STATE for ack in taken):
+        now = yield
+        context.report(now, "snapshot", f"snapshot at {position} is not used: a service cannot read it")
         context.recording_log.invalidate_snapshot(snapshots)
         text = (
             f"failed to start clustered service(s): the snapshot at {position} is damaged, the next start goes without"

@@ -390,7 +390,12 @@ def volley(wire: Wire, frame_type: int = TYPE_DATA, template_id: int = 0) -> lis
 
 def all_come(wire: Wire, template_id: int = 0) -> bool:
     """Whether all of a volley come, once and in order. A busy machine may lose some of it, and not three times."""
-    return any(volley(wire, template_id=template_id) == list(range(PROBES)) for _ in range(3))
+    for _ in range(3):
+        came = volley(wire, template_id=template_id)
+        assert came == sorted(set(came))
+        if len(came) == PROBES:
+            return True
+    return False
 
 
 def test_probes_come_back_from_the_far_end_once_and_in_order(wire: Wire) -> None:

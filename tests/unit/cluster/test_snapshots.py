@@ -184,6 +184,8 @@ def test_a_service_that_cannot_read_its_state_makes_the_next_start_go_without() 
     world.services = lambda: [Confused()]
     confused = world.start(0)
     world.until(lambda: confused.ended is not None)
+    # The files show why the snapshot is not used any more.
+    assert any("is not used: a service cannot read it" in text for text in confused.errors.texts)
     world.kill(0)
     world.services = lambda: [KeepingService()]
     world.start(0)

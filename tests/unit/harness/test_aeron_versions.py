@@ -54,6 +54,17 @@ def test_a_run_is_bound_to_the_version_that_its_members_ran(
         assert f"member-0/trace.jsonl is of Aeron {versions[-2 if versions[0] == '1.47.4' else -1]}" in finding.detail
 
 
+@pytest.mark.parametrize(("first", "verdict"), [([OLD, NEW], Verdict.VALID), ([OLD, OLD], Verdict.UNKNOWN)])
+def test_a_member_that_an_upgrade_did_not_reach_keeps_its_version(
+    first: list[str], verdict: Verdict, tmp_path: Path
+) -> None:
+    run = RunFolder(tmp_path)
+    run.create(Manifest("run-1", "docker", 2, "test", 0, system=f"aeron:{NEW}", systems_before=(f"aeron:{OLD}",)))
+    traced(run.member(0), *map(started, first))
+    traced(run.member(1), started(OLD))
+    assert check_binding(run, run.read_manifest())[0].verdict is verdict
+
+
 def test_each_component_of_a_member_has_a_last_start(tmp_path: Path) -> None:
     run = RunFolder(tmp_path)
     run.create(Manifest("run-1", "process", 1, "test", 0, system=f"aeron:{NEW}", systems_before=(f"aeron:{OLD}",)))

@@ -29,7 +29,7 @@ def heard(second: float, sender: int = 0) -> Line:
 def lives(begin: float, end: float) -> list[Line]:
     """A process that hears its leader twice a second, the last time at the end."""
     beats = [heard(end - n / 2) for n in range(int(2 * (end - begin)))]
-    return [line(begin, "process-start"), *reversed(beats)]
+    return [line(begin, "process-start"), line(begin, "election_state", state="INIT"), *reversed(beats)]
 
 
 def fault(what: str, begin: float, end: float | None = None, *members: int) -> FaultRecord:
@@ -100,6 +100,13 @@ def test_a_fault_before_the_start_of_a_process_explains_nothing_of_its_end(tmp_p
     found, detail = judged(tmp_path, trace, fault("kill", 10, 11.9), fault("wipe", 60, 64.9))
     assert found is Verdict.UNKNOWN
     assert "wipe of member-1: member 1 had written nothing for 40000 ms before" in detail
+
+
+@pytest.mark.parametrize("what", ["kill", "wipe"])
+def test_a_process_that_starts_for_long_has_no_heartbeats_yet(what: str, tmp_path: Path) -> None:
+    """A stall line would come after the turn in which the service reads its snapshot."""
+    trace = [*lives(0, 9.9), line(12, "process-start"), *lives(20, 40)]
+    assert judged(tmp_path, trace, fault("kill", 10, 12.1), fault(what, 15, 19.9))[0] is Verdict.VALID
 
 
 def test_a_member_that_ended_in_order_may_be_wiped_later(tmp_path: Path) -> None:

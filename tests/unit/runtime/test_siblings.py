@@ -107,7 +107,7 @@ def test_the_kill_of_the_archive_process_is_noticed_at_once(network: SelectorNet
         process.kill()
         killed_at = time.monotonic()
         run_until(network.loop, lambda: lost)
-    assert lost[0] - killed_at < 30, "the end of the connection says so, no time-out"
+    assert lost[0] - killed_at < 15, "the end of the connection says so, no time-out"
 
 
 def test_an_endless_line_is_thrown_away(network: SelectorNetwork) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.checkers.checker import Checker, Source
-from upheaval.checkers.evidence.aeron_versions import strange_version
+from upheaval.checkers.evidence.aeron_versions import starts_of, strange_version
 from upheaval.checkers.evidence.described import require_demands, require_described, require_sessions
 from upheaval.checkers.evidence.losses import losses_of
 from upheaval.checkers.evidence.node_states import candidate_term
@@ -118,7 +118,7 @@ def _check_member(run: RunFolder, manifest: Manifest, member_id: int, *, is_loss
     traced = _trace_of(folder, manifest, member_id) if folder.trace.exists() else None
     files = int(traced is not None) + _check_config(folder, manifest, member_id)
     if traced is not None:
-        _require_version(folder, manifest, traced)
+        _require_version(run, manifest, folder, traced)
     if is_lossy:
         return files
     files += _check_marks(folder, member_id, traced)
@@ -185,11 +185,21 @@ def _trace_of(folder: MemberFolder, manifest: Manifest, member_id: int) -> _Trac
     return traced
 
 
-def _require_version(folder: MemberFolder, manifest: Manifest, traced: _Traced) -> None:
-    """Its processes ran the version of Aeron that the run names, else the run says nothing of that version."""
+def _require_version(run: RunFolder, manifest: Manifest, folder: MemberFolder, traced: _Traced) -> None:
+    """Its processes ran the version of Aeron that the run names, else the run says nothing of that version.
+
+    A run in containers names the new version of an upgrade for all members. One that the upgrade did not reach keeps the
+    version before, if another one runs the new.
+    """
     systems = (*manifest.systems_before, manifest.system)
     strange = strange_version(traced.starts, systems, folder.member_id)
     if strange is not None:
+        before = systems[:-1]
+        others = [run.member(each) for each in range(manifest.members) if each != folder.member_id]
+        if before and strange_version(traced.starts, before, folder.member_id) is None:
+            traces = (starts_of(other)[-1:] for other in others if other.trace.exists())
+            if any(start.fields.get("version") == strange.expected for starts in traces for start in starts):
+                return
         detail = f"is of Aeron {strange.version} in line {strange.line}, the run of {strange.expected}"
         hint = "name the version that the launcher or the image brings"
         raise _broken(folder, folder.trace, f"{detail}: {hint}", verdict=Verdict.UNKNOWN)

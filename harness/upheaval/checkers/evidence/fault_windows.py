@@ -191,7 +191,8 @@ class _Judge:
             if _found_down(fault, member_id) and not self._ended_otherwise(fault, last):
                 what = f"it found member {member_id} down, and nothing explains the end of process {last.component!r}"
                 raise _contradicted(fault, f"{what} (member-{member_id}/trace.jsonl:{last.line})", member_id)
-            if not self._is_heard(member_id):
+            # A process that is starting has no heartbeats yet, and reads a snapshot for as long as it takes.
+            if not last.has_started or not self._is_heard(member_id):
                 continue
             if fault.inject_begin_ns - self._silent_until(fault, last) > SILENT_NS:
                 early_ms = (fault.inject_begin_ns - last.last_ns) // MS

@@ -12,6 +12,7 @@ from typing import Final
 from upheaval.checkers.checker import Checker, Source, of_whole_log
 from upheaval.checkers.evidence.events import StrayEntry
 from upheaval.checkers.evidence.logs import WitnessLog
+from upheaval.checkers.evidence.protocol_events import OF_MODULE
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.evidence.spans import MemberSpans
 from upheaval.checkers.history.columns import ABSENT, IS_CALL, IS_FAIL, History, LogEntry, PlacedHistory, in_order
@@ -192,7 +193,8 @@ def cuts_of(faults: Iterable[FaultRecord], members: Sequence[MemberSpans]) -> li
 
 def _keeps_clients_from(fault: FaultRecord, member_id: int) -> bool:
     if fault.what == MemberFaultKind.PAUSE:
-        return member_id in fault.members
+        # The module reads what clients send, whatever a service or the archive does.
+        return member_id in fault.members and fault.component in (None, *OF_MODULE)
     return fault.what == target.LinkFaultKind.BLACKHOLE and str(target.Link(target.CLIENTS, member_id)) in fault.links
 
 
