@@ -188,8 +188,8 @@ def _trace_of(folder: MemberFolder, manifest: Manifest, member_id: int) -> _Trac
 def _require_version(run: RunFolder, manifest: Manifest, folder: MemberFolder, traced: _Traced) -> None:
     """Its processes ran the version of Aeron that the run names, else the run says nothing of that version.
 
-    A run in containers names the new version of an upgrade for all members. One that the upgrade did not reach keeps the
-    version before, if another one runs the new.
+    A run in containers names the new version of an upgrade for all members. One that the upgrade did not reach keeps
+    the version before, if another one runs the new.
     """
     systems = (*manifest.systems_before, manifest.system)
     strange = strange_version(traced.starts, systems, folder.member_id)
