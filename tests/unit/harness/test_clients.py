@@ -197,18 +197,8 @@ PAUSED = replace(CUT, what="pause", links=())
         ([FaultRecord("kill", "member-0", 5 * S, 5 * S, 18 * S, 18 * S, members=(0,))], ""),
     ],
     ids=[
-        "none",
-        "cut",
-        "not healed",
-        "paused",
-        "module paused",
-        "others paused",
-        "short",
-        "later",
-        "slow",
-        "answers",
-        "another member",
-        "kill",
+        *("none", "cut", "not healed", "paused", "module paused", "others paused", "short", "later", "slow", "answers"),
+        *("another member", "kill"),
     ],
 )
 def test_a_gap_in_a_session_shows_whether_its_leader_was_cut_off(faults: list[FaultRecord], entry: str) -> None:
