@@ -148,6 +148,17 @@ def test_a_program_that_ends_by_itself_does_not_end_in_order(
     assert (end.fields["status"], end.fields["reason"]) == (7, reason)
 
 
+def test_a_program_that_takes_its_signals_after_its_launches_ends_in_order(
+    tmp_path: Path, made: list[ProcessCluster]
+) -> None:
+    cluster = ProcessCluster.create(tmp_path / "run", spec_of(odd("late"), tmp_path))
+    made.append(cluster)
+    cluster.up()
+    cluster.member(0).stop()
+    end = ended(cluster)
+    assert (end.fields["status"], end.fields["reason"]) == (0, "SIGTERM")
+
+
 def test_a_hook_may_end_the_program_with_its_cluster(tmp_path: Path, made: list[ProcessCluster]) -> None:
     cluster = ProcessCluster.create(tmp_path / "run", spec_of(odd("hook"), tmp_path))
     made.append(cluster)

@@ -7,10 +7,12 @@ import io.aeron.driver.ThreadingMode;
 import java.util.concurrent.CountDownLatch;
 import org.agrona.concurrent.AgentInvoker;
 import org.agrona.concurrent.SleepingMillisIdleStrategy;
+import sun.misc.Signal;
 
 /**
  * Starts one member that does one thing otherwise than most: its archive does not {@code start}, it calls
- * {@code exit} when all runs, a {@code hook} of it does, or an {@code invoker} runs its module; {@code plain} is as most.
+ * {@code exit} when all runs, a {@code hook} of it does, an {@code invoker} runs its module, or it {@code late} takes
+ * SIGTERM for itself alone; {@code plain} is as most.
  */
 public final class OddMember {
     private OddMember() {
@@ -44,6 +46,9 @@ public final class OddMember {
             ConsensusModule fourth = ConsensusModule.launch(module)) {
             if (odd.equals("exit")) {
                 System.exit(0);
+            }
+            if (odd.equals("late")) {
+                Signal.handle(new Signal("TERM"), signal -> end.countDown());
             }
             final AgentInvoker invoker = fourth.conductorAgentInvoker();
             // Its service ends before, and waits for it.

@@ -11,6 +11,7 @@ import java.io.UncheckedIOException;
 import java.lang.reflect.Field;
 import java.nio.file.Path;
 import java.util.Arrays;
+import java.util.HashMap;
 import java.util.Map;
 import java.util.Objects;
 import java.util.concurrent.ConcurrentHashMap;
@@ -32,6 +33,7 @@ import sun.misc.SignalHandler;
  */
 final class LaunchedMember {
     private static final long CLOSE_NS = TimeUnit.SECONDS.toNanos(9);
+    private static final long SIGNALS_MS = 20;
 
     private final MemberConfig config;
     private final Ending ending = new Ending();
@@ -43,6 +45,8 @@ final class LaunchedMember {
     /** The thread in which the module's hook runs, if it does. */
     private volatile Thread moduleInHook;
     private volatile String whyUnstarted;
+    /** The last handler of ours for each signal that is watched. */
+    private final Map<Signal, OrderFirst> signals = new HashMap<>();
 
     LaunchedMember(final MemberConfig config) {
         this.config = config;
@@ -121,10 +125,10 @@ final class LaunchedMember {
     }
 
     private void begin() {
-        Signals.NAMES.forEach(this::takeSignal);
         if (trace != null) {
             return;
         }
+        takeSignals();
         final Siblings siblings;
         try {
             trace = new Trace(config.folder.resolve("trace.jsonl"), config.memberId, Component.ALL.traced(), config.runId);
@@ -136,15 +140,42 @@ final class LaunchedMember {
         Runtime.getRuntime().addShutdownHook(new Thread(() -> end(siblings), "upheaval-end"));
     }
 
-    /** The program's own handler, which closes its components, comes after the note of who wanted that. */
-    private void takeSignal(final String name) {
-        final OrderFirst first = new OrderFirst();
-        final SignalHandler before = Signal.handle(new Signal(name), first);
-        if (before instanceof OrderFirst || before == SignalHandler.SIG_IGN) {
-            Signal.handle(new Signal(name), before);
-        } else {
-            first.others = before;
+    /** The program may install handlers of its own at any time, and those of Agrona up to 1.48 call no other. */
+    private void takeSignals() {
+        Signals.NAMES.forEach(name -> signals.put(new Signal(name), new OrderFirst(null)));
+        signals.keySet().removeIf(signal -> !takeSignal(signal));
+        final Thread thread = new Thread(() -> {
+            while (!signals.isEmpty()) {
+                sleep(SIGNALS_MS);
+                signals.keySet().removeIf(signal -> !takeSignal(signal));
+            }
+        }, "upheaval-signals");
+        thread.setDaemon(true);
+        thread.start();
+    }
+
+    /**
+     * The program's own handler, which closes its components, comes after the note of who wanted that. Returns whether the
+     * program handles the signal: one that it ignores or leaves to the system stays so.
+     */
+    private boolean takeSignal(final Signal signal) {
+        final OrderFirst last = signals.get(signal);
+        final SignalHandler found = Signal.handle(signal, last);
+        if (found == SignalHandler.SIG_IGN || found == SignalHandler.SIG_DFL) {
+            Signal.handle(signal, found);
+            return false;
         }
+        if (found != last && last.others == null) {
+            last.others = found;
+        } else if (found != last) {
+            final OrderFirst next = found instanceof OrderFirst earlier ? earlier : new OrderFirst(found);
+            signals.put(signal, next);
+            final SignalHandler newer = Signal.handle(signal, next);
+            if (newer != last) {
+                Signal.handle(signal, newer);
+            }
+        }
+        return true;
     }
 
     private void endBy(final String component, final Runnable hook) {
@@ -159,7 +190,7 @@ final class LaunchedMember {
     private void end(final Siblings siblings) {
         final long deadline = System.nanoTime() + CLOSE_NS;
         while (watch != null && watch.isOpen() && !endsProgram(moduleInHook) && System.nanoTime() < deadline) {
-            sleep();
+            sleep(5);
         }
         if (watch != null) {
             watch.closed();
@@ -213,20 +244,28 @@ final class LaunchedMember {
         }
     }
 
-    private static void sleep() {
+    private static void sleep(final long ms) {
         try {
-            TimeUnit.MILLISECONDS.sleep(5);
+            TimeUnit.MILLISECONDS.sleep(ms);
         } catch (final InterruptedException hurried) {
             Thread.currentThread().interrupt();
         }
     }
 
     private final class OrderFirst implements SignalHandler {
-        private volatile SignalHandler others = SignalHandler.SIG_DFL;
+        /** Null until the handler before is known. */
+        private volatile SignalHandler others;
+
+        OrderFirst(final SignalHandler others) {
+            this.others = others;
+        }
 
         @Override
         public void handle(final Signal signal) {
             ending.order("SIG" + signal.getName());
+            while (others == null) {
+                Thread.onSpinWait();
+            }
             others.handle(signal);
         }
     }
