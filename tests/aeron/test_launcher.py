@@ -12,8 +12,11 @@ import pytest
 from aeron_jar import jar
 from support.stranger import copy_of, pytest_in
 from upheaval.errors import EnvironmentFault, UsageError
+from upheaval.operations.maintenance import upgrade
 from upheaval.records import MemberFolder, TraceEvent
 from upheaval.runtimes.process import ProcessCluster
+from upheaval.runtimes.process_hosts import ProcessHosts
+from upheaval.runtimes.renewal import Renewal
 from upheaval.system import ClusterSpec, MemberPlan, system_named
 from upheaval.system.process_table import processes_of
 from upheaval.waits import wait_until
@@ -203,6 +206,17 @@ def test_a_launcher_that_starts_no_member_again_is_refused_at_once(tmp_path: Pat
     says = r"ended with status 0: its launcher started no component .*it runs already"
     with pytest.raises(EnvironmentFault, match=says):
         cluster.wait_until_leader(120)
+
+
+def test_a_launcher_with_another_version_is_renewed_to_no_version(tmp_path: Path, made: list[ProcessCluster]) -> None:
+    """Its own jar is allowed, and an upgrade that names no system changes no version."""
+    launcher = odd("plain").replace("{aeron}", str(jar("1.49.3")))
+    cluster = ProcessCluster.create(tmp_path / "run", spec_of(launcher, tmp_path))
+    made.append(cluster)
+    cluster.up()
+    assert upgrade(cluster, ProcessHosts(cluster), Renewal(), print) == [0]
+    with pytest.raises(EnvironmentFault, match=r"member 0 runs Aeron 1\.49\.3 and not "):
+        upgrade(cluster, ProcessHosts(cluster), Renewal(system="aeron"), print)
 
 
 def test_options_that_java_does_not_take_are_refused_before_anything_starts(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ class Hosts(Protocol):
         """Let the next start of the member, which is down, use the new version."""
 
     def require_renewed(self, member_id: int) -> None:
-        """Raises `EnvironmentFault` if the member, which was started again, does not run the version of its renewal."""
+        """Raises `EnvironmentFault` if the member, which was started again, does not run the system of its renewal."""
 
     def fetch(self, member_id: int) -> None:
         """Copy the files that a member has written into the run folder, unless it writes there itself."""
@@ -63,7 +63,8 @@ def upgrade(cluster: AnyCluster, hosts: Hosts, renewal: Renewal, say: Callable[[
         hosts.renew(member_id, renewal)
         member.start()
         cluster.wait_until_caught_up(member_id, WAIT_S)
-        hosts.require_renewed(member_id)
+        if renewal.system:
+            hosts.require_renewed(member_id)
         _wait_until_quorum(cluster)
         say(f"member {member_id} runs again and has caught up")
         waiting.remove(member_id)
