@@ -41,11 +41,11 @@ def clean(*, runs: Path | None, older_s: float, is_dry: bool) -> Iterator[Leftov
         for process in run.processes:
             who = f"member {process.member_id}" if process.member_id >= 0 else "a companion"
             yield Leftover("process", f"{process.pid} ({who} of run {run_id})")
-        for directory in driver_directories(run_id):
+        for directory in driver_directories(run_id) if run.is_whole else ():
             yield Leftover("folder", str(directory))
     if not is_dry:
         end_abandoned()
-    for directory in abandoned_drivers():
+    for directory in abandoned_drivers(is_dry=is_dry):
         if not is_dry:
             shutil.rmtree(directory, ignore_errors=True)
         yield Leftover("folder", str(directory))

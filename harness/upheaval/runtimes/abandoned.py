@@ -15,12 +15,13 @@ from typing import Final
 
 from upheaval.records import RunFolder
 from upheaval.runtimes.owner import Owner, process_start
-from upheaval.system.aeron_files import PROPERTIES_FILE, driver_directories, driver_pid, free_driver
+from upheaval.system.aeron_files import PROPERTIES_FILE, driver_directories, driver_life, free_driver
 from upheaval.system.process_table import (
     RUN_ID_VARIABLE,
     FoundProcess,
     environments,
     found_process,
+    processes_of,
     send_signal,
     wait_until_gone,
 )
@@ -28,6 +29,8 @@ from upheaval.system.process_table import (
 OWNER_VARIABLE: Final = "UPHEAVAL_HARNESS"
 FOLDER_VARIABLE: Final = "UPHEAVAL_RUN_FOLDER"
 _SHARED_MEMORY: Final = Path("/dev/shm")
+_SEEN_ENDED: Final = "upheaval-ended"
+"""The file that keeps when a clean-up first saw that the driver had ended in order."""
 _DRIVER_AGE_S: Final = 3600.0
 """A cluster whose members are all down may start them again, so the directories of their drivers stay for a while."""
 
@@ -43,6 +46,8 @@ class AbandonedRun:
 
     folder: str
     processes: list[FoundProcess] = field(default_factory=list)
+    is_whole: bool = True
+    """Whether these are all live processes of the run: another command may have started a member, too."""
 
 
 def abandoned_runs() -> dict[str, AbandonedRun]:
@@ -53,6 +58,8 @@ def abandoned_runs() -> dict[str, AbandonedRun]:
         if owner and RUN_ID_VARIABLE in variables and Owner.parse(owner).is_gone:
             run = runs.setdefault(variables[RUN_ID_VARIABLE], AbandonedRun(variables.get(FOLDER_VARIABLE, "")))
             run.processes.append(found_process(pid, variables))
+    for run_id, run in runs.items():
+        run.is_whole = {process.pid for process in processes_of(run_id)} <= {process.pid for process in run.processes}
     return runs
 
 
@@ -70,8 +77,10 @@ def end_abandoned() -> list[str]:
             RunFolder(run.folder).add_forced_end(
                 members, begin_ns, end_ns, "the process that had started them was gone"
             )
-            for properties in Path(run.folder).glob(f"*/{PROPERTIES_FILE}"):
-                free_driver(properties.parent)
+        if processes_of(run_id):
+            continue
+        for properties in Path(run.folder).glob(f"*/{PROPERTIES_FILE}") if run.folder else ():
+            free_driver(properties.parent)
         remove_drivers(run_id)
     return sorted(runs)
 
@@ -90,19 +99,36 @@ def remove_drivers(run_id: str) -> None:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def abandoned_drivers() -> list[Path]:
-    """The directories of media drivers that have ended, an hour ago or more, in runs without a live process."""
+def abandoned_drivers(*, is_dry: bool) -> list[Path]:
+    """The directories of media drivers that ended an hour ago or more, in runs without a live process.
+
+    A driver that ended in order does not show when, so its hour begins here, unless `is_dry`. Where no driver can be
+    seen in a directory, that is left alone.
+    """
     run_ids = {variables[RUN_ID_VARIABLE] for _, variables in environments() if RUN_ID_VARIABLE in variables}
     lives = {directory for run_id in run_ids for directory in driver_directories(run_id)}
     return [
         directory
         for directory in driver_directories()
-        if directory not in lives
-        and process_start(driver_pid(directory / "cnc.dat")) is None
-        and time.time() - _changed_s(directory) >= _DRIVER_AGE_S
+        if directory not in lives and _has_long_ended(directory, is_dry=is_dry)
     ]
 
 
+def _has_long_ended(directory: Path, *, is_dry: bool) -> bool:
+    """By the heartbeat, which also shows a driver that another container has. A fault may have set its clock back."""
+    pid, heartbeat_s = driver_life(directory / "cnc.dat")
+    if heartbeat_s is None or process_start(pid) is not None:
+        return False
+    try:
+        if heartbeat_s < 0 and not (directory / _SEEN_ENDED).exists():
+            if not is_dry:
+                (directory / _SEEN_ENDED).touch()
+            return False
+        return time.time() - max(heartbeat_s, _changed_s(directory)) >= _DRIVER_AGE_S
+    except OSError:
+        return False
+
+
 def _changed_s(directory: Path) -> float:
-    """When its newest file was changed, in seconds since the epoch."""
-    return max((path.stat().st_mtime for path in (directory, *directory.glob("*"))), default=0.0)
+    """When a file in it was last made, in seconds since the epoch: writes to a mapped file do not count."""
+    return max(path.stat().st_mtime for path in (directory, *directory.glob("*")))

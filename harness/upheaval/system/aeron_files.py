@@ -87,8 +87,10 @@ def _is_ours(directory: Path, folder: Path) -> bool:
     """Whether the harness names the directory of that node's driver so: any text may be in the node's configuration."""
     # In a container the user is another one than where the name was made.
     name = rf"upheaval-\d+-{re.escape(property_of(folder, RUN_ID) or '')}-[\w-]+"
-    is_shared = directory.parent in (SHARED_MEMORY, place_of_drivers(0)) and re.fullmatch(name, directory.name)
-    return bool(is_shared) or directory == folder / DRIVER_IN_VOLUME
+    # The process that named it may have had another folder for temporary files.
+    is_place = directory.parent == SHARED_MEMORY or directory.parent.name == place_of_drivers(0).name
+    is_named = is_place and re.fullmatch(name, directory.name) is not None
+    return is_named or directory == folder / DRIVER_IN_VOLUME
 
 
 def property_of(folder: Path, name: str) -> str | None:
@@ -127,11 +129,21 @@ def counters_file(folder: Path) -> Path | None:
 
 def driver_pid(path: Path | None) -> int:
     """The process that created the file; -1 without one."""
-    if path is None:
-        return -1
+    pid, _ = (-1, None) if path is None else driver_life(path)
+    return pid
+
+
+def driver_life(path: Path) -> tuple[int, float | None]:
+    """The process that created the counters file, -1 without one, and when its driver last went through a cycle, in
+    seconds since the epoch: None if that cannot be read, below 0 if it ended in order.
+    """
     try:
         with path.open("rb") as stream:
             header = cnc.read_header(stream.read(cnc.HEADER_LENGTH))
+            if header is None:
+                return -1, None
+            stream.seek(header.heartbeat_offset)
+            content = stream.read(8)
     except (OSError, NodeError):
-        return -1
-    return -1 if header is None else header.pid
+        return -1, None
+    return header.pid, int.from_bytes(content, "little", signed=True) / 1000 if len(content) == 8 else None

@@ -22,6 +22,9 @@ PAGE_LENGTH: Final = 4096
 TO_DRIVER_TRAILER: Final = 768
 TO_CLIENTS_TRAILER: Final = 128
 
+# The offset of the driver's heartbeat in the trailer of the ring buffer from clients to driver (Agrona: ring buffers).
+_HEARTBEAT_OFFSET: Final = 640
+
 _HEADER: Final = struct.Struct("<iiiiiiqqqi")
 _CLIENT_LIVENESS_TIMEOUT_NS: Final = 10 * S
 
@@ -95,6 +98,11 @@ class CncHeader:
     def counters_metadata_offset(self) -> int:
         """The offset of the counters' metadata in this file."""
         return self.layout.counters_metadata_offset
+
+    @property
+    def heartbeat_offset(self) -> int:
+        """The offset of the driver's heartbeat: eight bytes, epoch milliseconds, -1 after an end in order."""
+        return HEADER_LENGTH + self.layout.to_driver_length - TO_DRIVER_TRAILER + _HEARTBEAT_OFFSET
 
 
 def ready_version() -> bytes:

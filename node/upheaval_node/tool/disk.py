@@ -19,7 +19,7 @@ from upheaval_node.archive.folder import Folder, PathFolder
 from upheaval_node.counters import Counters
 from upheaval_node.errors import StorageError
 from upheaval_node.files import layout
-from upheaval_node.files.cnc import HEADER_LENGTH, TO_DRIVER_TRAILER, read_header
+from upheaval_node.files.cnc import HEADER_LENGTH, read_header
 from upheaval_node.files.mark_file import LIVENESS_TIMEOUT_MS, ClusterMarkHeader, is_active
 from upheaval_node.media.client import MediaClient
 from upheaval_node.runtime.clock import SystemClock
@@ -37,8 +37,6 @@ POLL_S: Final = 0.01
 MAX_FILE_LENGTH: Final = 1 << 31
 SHORT_QUERY_MS: Final = 1000
 
-# The offset of the driver's heartbeat in the trailer of the ring buffer from clients to driver (Agrona: ring buffers).
-_HEARTBEAT_OFFSET: Final = 640
 _CNC: Final = layout.CNC.rpartition("/")[2]
 _SOCKET: Final = layout.DRIVER_SOCKET.rpartition("/")[2]
 
@@ -203,8 +201,7 @@ def _attach_other(path: str, now_ms: int) -> CncFile | None:
     try:
         header = read_header(os.pread(fd, HEADER_LENGTH, 0))
         if header is not None and os.fstat(fd).st_size >= header.layout.file_length:
-            place = HEADER_LENGTH + header.layout.to_driver_length - TO_DRIVER_TRAILER + _HEARTBEAT_OFFSET
-            heartbeat_ms = int.from_bytes(os.pread(fd, 8, place), "little", signed=True)
+            heartbeat_ms = int.from_bytes(os.pread(fd, 8, header.heartbeat_offset), "little", signed=True)
             if now_ms - heartbeat_ms < LIVENESS_TIMEOUT_MS:
                 attached = CncFile(fd, header)
         return attached
