@@ -14,6 +14,7 @@ import requests
 from support.built_images import running
 from support.docker_runs import left_of
 from upheaval.errors import EnvironmentFault, UnknownOutcome
+from upheaval.runtimes.docker import inside
 from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.engine import Client
 from upheaval.runtimes.docker.eye import Eye
@@ -154,6 +155,8 @@ def boot_earlier(monkeypatch: pytest.MonkeyPatch) -> None:
     """This machine booted an hour before that of the engine."""
     read = time.clock_gettime
     monkeypatch.setattr(time, "clock_gettime", lambda clock: read(clock) + 3600 * (clock == time.CLOCK_BOOTTIME))
+    # It is another one at each read.
+    monkeypatch.setattr(inside, "BOOT", ("/proc/sys/kernel/random/uuid",))
 
 
 def test_a_container_on_another_kernel_is_refused(container: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,6 +164,19 @@ def test_a_container_on_another_kernel_is_refused(container: Any, monkeypatch: p
     boot_earlier(monkeypatch)
     with pytest.raises(EnvironmentFault, match=f"^{ANOTHER_KERNEL}-3600"):
         require_shared_clock(container, "member 0")
+
+
+def test_a_container_that_shows_its_own_age_has_the_clock_of_this_machine(
+    tmp_path: Path, engine: Client, node_image: str
+) -> None:
+    """As in a system container, or with the engine's own view of `/proc`."""
+    (tmp_path / "uptime").write_text("12.00 12.00\n")
+    volumes = {str(tmp_path / "uptime"): {"bind": "/proc/uptime", "mode": "ro"}}
+    command = ["-c", "exec sleep 600"]
+    with running(engine, node_image, command, entrypoint="sh", network_mode="none", volumes=volumes) as one:
+        one.reload()
+        assert run_inside(one, ("cat", "/proc/uptime"), "asking") == (0, "12.00 12.00")
+        require_shared_clock(one, "member 0")
 
 
 def test_a_cluster_on_another_kernel_does_not_start(
