@@ -15,6 +15,8 @@ from upheaval import images
 from upheaval.errors import EnvironmentFault
 from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.engine import Client
+from upheaval.runtimes.docker.hosts import DockerHosts
+from upheaval.runtimes.renewal import Renewal
 from upheaval.system import ClusterSpec
 
 pytestmark = pytest.mark.nightly
@@ -74,3 +76,20 @@ def test_an_image_without_a_member_is_refused_in_one_line(
         with pytest.raises(EnvironmentFault, match=f"^member 0 {message}"):
             cluster.up(timeout_s=60)
         assert left_of(engine, cluster.config.run_id) == []
+
+
+def test_a_launcher_that_starts_nothing_in_a_new_container_is_refused_at_once(
+    desk: Path, tmp_path: Path, engine: Client
+) -> None:
+    """The trace of the old container is in the volume."""
+    run = "exec java -cp {aeron}:target/classes desk.DeskMember"
+    once = f"sh -c 'test -e ../once && echo it runs already && exit 0; touch ../once; {run}'"
+    spec = ClusterSpec(1, system="aeron", launcher=once, source=str(desk), service="target/classes:desk.DeskService")
+    with DockerCluster.create(tmp_path / "run", spec) as cluster:
+        cluster.up()
+        cluster.member(0).stop()
+        DockerHosts(cluster).renew(0, Renewal())
+        cluster.member(0).node.start()
+        says = r"ended with status 0: its launcher started no component .*it runs already"
+        with pytest.raises(EnvironmentFault, match=says):
+            cluster.wait_until_leader(120)

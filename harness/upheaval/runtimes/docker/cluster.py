@@ -121,7 +121,7 @@ class DockerMember(LiveMember[DockerNode]):
 
     def _trace_length(self, container: Any) -> int:
         trace = self._cluster.run.member(self.member_id).trace.name
-        return len(collect.read_file(container, str(self._cluster.system.folder / trace)))
+        return collect.size_of(container, str(self._cluster.system.folder / trace))
 
     def close(self) -> None:
         """Stop observing the member."""
@@ -161,8 +161,7 @@ class DockerMember(LiveMember[DockerNode]):
         changed while the member was down.
         """
         cluster = self._cluster
-        if cluster.config.launcher:
-            self._has_begun, self._trace_start = False, self._trace_length(container)
+        self.note_trace(container)
         put_copies(
             container,
             cluster.config.tls,
@@ -170,6 +169,11 @@ class DockerMember(LiveMember[DockerNode]):
             cluster.config.credentials,
             cluster.system.folder,
         )
+
+    def note_trace(self, container: Any) -> None:
+        """Its launcher starts again, perhaps in another container on the same files."""
+        if self._cluster.config.launcher:
+            self._has_begun, self._trace_start = False, self._trace_length(container)
 
     def collect(self) -> None:
         """Copy the member's files and output into the run folder."""
@@ -197,7 +201,7 @@ class DockerMember(LiveMember[DockerNode]):
 
     def _make(self, component: str) -> None:
         """Create and start the container of a component."""
-        self._has_begun, self._trace_start = False, 0
+        self._has_begun = False
         cluster = self._cluster
         config, system, engine_run = cluster.config, cluster.system, cluster.engine_run
         hosts = member_hosts(config.members)

@@ -56,6 +56,18 @@ def read_file(container: Any, source: str) -> bytes:
         return b"" if file is None else file.read()
 
 
+def size_of(container: Any, source: str) -> int:
+    """The length of one file of a container, running or not; 0 when it does not exist."""
+    import docker
+
+    with engine_errors(f"looking at {source} of {container.name}"), answers_closed(container.client):
+        try:
+            _, stat = container.get_archive(source)
+        except docker.errors.NotFound:
+            return 0
+        return int(stat["size"])
+
+
 def names_in(container: Any, source: str, folder: str) -> list[str]:
     """The paths below `source` of all files in one of its folders; none when that does not exist."""
     with _archive_of(container, f"{source}/{folder}") as archive:

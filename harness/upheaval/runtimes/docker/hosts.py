@@ -81,6 +81,9 @@ class DockerHosts:
         """Remove the member's containers. This process creates the new ones, so the clean-up has to begin first."""
         self._cluster.engine_run.cleaning.begin()
         member = self._cluster.member(member_id)
+        first = member.node.container()
+        if first is not None:
+            member.note_trace(first)
         for component in member.node.containers:
             container = member.node.container(component)
             if container is not None:
