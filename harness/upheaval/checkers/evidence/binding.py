@@ -195,7 +195,7 @@ def _require_version(run: RunFolder, manifest: Manifest, folder: MemberFolder, t
     strange = strange_version(traced.starts, systems, folder.member_id)
     if strange is not None:
         before = systems[:-1]
-        others = [run.member(each) for each in range(manifest.members) if each != folder.member_id]
+        others = [run.member(other) for other in range(manifest.members) if other != folder.member_id]
         if before and strange_version(traced.starts, before, folder.member_id) is None:
             traces = (starts_of(other)[-1:] for other in others if other.trace.exists())
             if any(start.fields.get("version") == strange.expected for starts in traces for start in starts):
