@@ -101,8 +101,9 @@ volume.free()
 (folder / "more").write_bytes(bytes(1 << 16))
 print(volume.has_room(), volume.most_used() > size)
 left = [each.name for each in clean(runs=None, older_s=0, is_dry=True) if getattr(each, "kind", "") == "volume"]
-abandoned = volumes.abandoned_volumes()
-print(left == [str(each.folder) for each in abandoned] == ([str(folder)] if gone.pid else []))
+# Other harnesses on this machine may leave some, too.
+abandoned = [each for each in volumes.abandoned_volumes() if each.folder == folder]
+print((str(folder) in left) == bool(abandoned) == bool(gone.pid))
 savers = [Process(target=each.save) for each in (abandoned or [volume]) * 2]
 for saver in savers:
     saver.start()
