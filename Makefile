@@ -2,6 +2,7 @@
 # The first that is new enough and can make environments (Debian has ensurepip in a package of its own).
 PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3.14 python3; do \
 	$$python -c 'import ensurepip, sys, venv; assert sys.version_info >= (3, 11)' 2>/dev/null && echo $$python && break; done)
+NO_PYTHON := echo "Python 3.11 or newer with venv is needed: make setup PYTHON=/path/to/python3" >&2; exit 2
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
@@ -28,7 +29,8 @@ setup-dev: $(VENV)/.dev ## Add what check, test and bench need
 
 # Plain paths cost an interpreter 10 ms less than the import hook that setuptools installs; the suites start thousands.
 $(VENV)/.runtime: pyproject.toml requirements/build.txt requirements/runtime.txt
-	@$(PIP) --version >/dev/null 2>&1 || $(or $(PYTHON),false) -m venv --clear $(VENV) || { echo "Python 3.11 or newer with venv is needed: make setup PYTHON=/path/to/python3" >&2; exit 2; }
+	@$(PIP) --version >/dev/null 2>&1 || [ -e $@ ] || ! $(BIN)/python -c '' >/dev/null 2>&1 || { echo "$(VENV) has no pip, and make did not make it: remove it, or run $(BIN)/python -m ensurepip" >&2; exit 2; }
+	@$(PIP) --version >/dev/null 2>&1 || $(or $(PYTHON),false) -m venv --clear $(VENV) || { $(NO_PYTHON); }
 	@$(PIP) install --quiet --require-hashes -r requirements/build.txt -r requirements/runtime.txt
 	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
 	@printf '%s\n' $(SOURCES:%="$(CURDIR)/%") >"$$(ls $(VENV)/lib/python*/site-packages/__editable__.upheaval-*.pth)"
@@ -129,7 +131,7 @@ docs: $(VENV)/docs/.done ## Build the site into docs/_build/html; a warning is a
 	@$(VENV)/docs/bin/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 
 $(VENV)/docs/.done: requirements/docs.txt
-	@$(PYTHON) -m venv --clear $(VENV)/docs
+	@$(or $(PYTHON),false) -m venv --clear $(VENV)/docs || { $(NO_PYTHON); }
 	@$(VENV)/docs/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes -r $<
 	@touch $@
 

@@ -37,10 +37,11 @@ def campaign_on_spark(options: CampaignOptions) -> int:
         def started() -> ShownSession:
             return stack.enter_context(shown_session(master, with_stages=False))
 
-        status = campaign_by(partial(_in_tasks, started), options)
-        if options.lake is not None and options.out is not None:
-            _to_lake(started().line, options.out / SEEDS_FILE, options.lake)
-    return status
+        def to_lake() -> None:
+            if options.lake is not None and options.out is not None:
+                _to_lake(started().line, options.out / SEEDS_FILE, options.lake)
+
+        return campaign_by(partial(_in_tasks, started), options, to_lake)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ This module knows nothing of lakes.
 
 import traceback
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -47,9 +47,15 @@ def in_seed_tasks(
         return tried
 
     with ThreadPoolExecutor(JOBS_AT_ONCE) as threads:
-        running = [threads.submit(run, job) for job in jobs]
+        running: list[Future[list[SeedOutcome | str]]] = []
+
+        def outcomes() -> Iterator[SeedOutcome]:
+            running.extend(threads.submit(run, job) for job in jobs)
+            for job in running:
+                yield from map(_outcome, job.result())
+
         try:
-            yield (_outcome(one) for job in running for one in job.result())
+            yield outcomes()
         finally:
             for job in running:
                 job.cancel()

@@ -1,5 +1,6 @@
 """`make setup` finds a Python that will do, and makes an environment that pip is missing from anew."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -19,6 +20,7 @@ chmod +x .venv/bin/python
 """
 """In place of a Python whose environments have a pip that installs nothing."""
 FAILS = "#!/bin/sh\nexit 1\n"
+WITHOUT_PIP = "#!/bin/sh\ntest $1 = -c\n"
 
 
 @pytest.fixture
@@ -51,15 +53,32 @@ def test_any_python_that_is_new_enough_will_do(clone: Path, name: str) -> None:
     assert f"|| {name} -m venv " in done.stdout
 
 
-def test_without_one_the_line_says_what_is_needed(clone: Path) -> None:
+@pytest.mark.parametrize("verb", ["setup", "docs"])
+def test_without_one_the_line_says_what_is_needed(clone: Path, verb: str) -> None:
+    (clone / "requirements" / "docs.txt").touch()
     python = program(clone / "bin" / "python3", FAILS)
     for name in ("false", "touch"):
         python.with_name(name).symlink_to(f"/usr/bin/{name}")
-    done = make(clone, "setup", path=str(python.parent))
+    done = make(clone, verb, path=str(python.parent))
     assert done.returncode == 2
     assert done.stderr.splitlines()[0] == (
         "Python 3.11 or newer with venv is needed: make setup PYTHON=/path/to/python3"
     )
+
+
+def test_an_environment_of_the_user_is_not_emptied(clone: Path) -> None:
+    """As `uv venv` makes it, without pip; one that make made is made anew."""
+    program(clone / ".venv" / "bin" / "python", WITHOUT_PIP)
+    own, python = clone / ".venv" / "own", program(clone / "bin" / "python3", MAKES)
+    own.touch()
+    done = make(clone, "setup", f"PYTHON={python}")
+    assert done.returncode == 2
+    assert done.stderr.startswith(".venv has no pip, and make did not make it: remove it, or run .venv/bin/python -m ")
+    assert own.exists()
+    (clone / ".venv" / ".runtime").touch()
+    os.utime(clone / ".venv" / ".runtime", (0, 0))
+    assert make(clone, "setup", f"PYTHON={python}").returncode == 0
+    assert Path(f"{python}.calls").read_text(encoding="utf-8") == "-m venv --clear .venv\n"
 
 
 def test_an_environment_without_pip_is_made_anew(clone: Path) -> None:

@@ -2,22 +2,27 @@
 
 import json
 import shutil
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
-from upheaval.campaign.campaign import Summary, run_campaign
+from upheaval.campaign.campaign import Summary, in_processes, run_campaign
 from upheaval.campaign.kept import KEPT_MAX, keep_run, mark_kept
 from upheaval.campaign.memory import FailedSeeds
 from upheaval.campaign.seed import SEED_FILE, SeedOrigin, SeedOutcome, try_origin
 from upheaval.campaign.shrink import Budget
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
+from upheaval.cli import campaign as commands
+from upheaval.cli.fault_commands import CampaignOptions
 from upheaval.cli.live_campaign import labelled_seeds
 from upheaval.cli.main import main
-from upheaval.errors import UsageError
+from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.records.labels import read_labels
 
 BUG = "commit-position-goes-back"
@@ -75,6 +80,48 @@ def test_a_campaign_replaces_what_an_earlier_one_left_in_its_folder(tmp_path: Pa
     run_campaign([], out=tmp_path)
     assert entries(tmp_path) == ["summary.json"]
     assert not torn.exists()
+
+
+@pytest.mark.pure
+def test_the_earlier_campaign_stays_when_the_next_one_cannot_begin(tmp_path: Path) -> None:
+    """As when Spark does not start."""
+    failing(tmp_path)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+
+    @contextmanager
+    def broken(_origins: Sequence[SeedOrigin], _keep: Path | None) -> Iterator[Iterator[SeedOutcome]]:
+        raise EnvironmentFault("no Java")
+        yield
+
+    with pytest.raises(EnvironmentFault, match="no Java"):
+        run_campaign([2], runner=broken, keep=tmp_path, out=tmp_path)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.pure
+def test_a_runner_begins_no_seed_before_the_earlier_campaign_is_removed(tmp_path: Path) -> None:
+    keep, asked = tmp_path / "keep", []
+
+    class Watched(list[SeedOrigin]):
+        def __iter__(self) -> Iterator[SeedOrigin]:
+            asked.append(keep.exists())
+            return super().__iter__()
+
+    with in_processes(Watched([SeedOrigin(1, BUG)]), keep, workers=1) as outcomes:
+        assert not asked
+        assert next(outcomes).folder == str(keep / "seed-1")
+
+
+@pytest.mark.pure
+def test_the_same_folder_by_another_path_is_replaced(tmp_path: Path) -> None:
+    out, link = tmp_path / "out", tmp_path / "link"
+    link.symlink_to(out)
+    (tmp_path / "a").mkdir()
+    for spelled in (out, tmp_path / "a" / ".." / "out", link, out):
+        failing(spelled)
+        assert entries(out) == ["seed-1", "seeds.jsonl", "summary.json"]
+    (out / "seed-1" / "kept.json").write_text(json.dumps({"campaign": str(tmp_path / "a" / ".." / "out")}))
+    failing(out)
 
 
 @pytest.mark.pure
@@ -144,6 +191,67 @@ def test_what_a_campaign_made_simpler_is_replaced_too(
     assert "fails alike" in capsys.readouterr().err
     (tmp_path / "seed-1-smallest" / "kept.json").unlink()
     assert main(command) == 2
+
+
+@pytest.mark.pure
+def test_a_search_that_is_killed_is_replaced_and_one_that_goes_on_is_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ["campaign", "--seeds", "1", "--planted", BUG, "--shrink", "--out", str(tmp_path)]
+    smallest, searches = tmp_path / "seed-1-smallest", []
+
+    def killed(*_: object, **_named: object) -> NoReturn:
+        with pytest.raises(UsageError, match="another campaign writes to"):
+            failing(tmp_path)
+        searches.append(entries(smallest))
+        raise RuntimeError("it ends here")
+
+    monkeypatch.setattr("upheaval.cli.shrink.shrink_seed", killed)
+    for _ in range(2):
+        assert main(command) > 1
+    failed = str(tmp_path / "failed")
+    assert main([*command[:5], "--dir", failed]) == 1
+    assert main(["shrink", failed, "--out", str(smallest)]) > 1
+    assert searches == [["kept.json"]] * 3
+    failing(tmp_path)
+    (tmp_path / "seed-1" / "own").touch()
+    assert main(["shrink", failed, "--out", str(tmp_path / "seed-1")]) == 2
+    assert "seed-1 is there already and no search" in capsys.readouterr().err
+    assert (tmp_path / "seed-1" / "own").exists()
+
+
+@pytest.mark.pure
+def test_a_search_of_the_user_begun_meanwhile_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    smallest, print_failure = tmp_path / "seed-1-smallest", commands.as_text
+
+    def begun(summary: Summary) -> str:
+        smallest.mkdir()
+        (smallest / "own").touch()
+        return print_failure(summary)
+
+    monkeypatch.setattr(commands, "as_text", begun)
+    assert main(["campaign", "--seeds", "1", "--planted", BUG, "--shrink", "--out", str(tmp_path)]) == 1
+    assert entries(smallest) == ["own"]
+
+
+@pytest.mark.pure
+def test_a_folder_is_held_until_its_lines_are_in_a_lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = []
+
+    def then() -> None:
+        assert lines(tmp_path) == [1]
+        with pytest.raises(UsageError, match="another campaign writes to"):
+            failing(tmp_path)
+        ended.append(True)
+
+    def on_spark(_name: str, options: CampaignOptions) -> int:
+        return commands.campaign_by(None, options, then)
+
+    monkeypatch.setattr(commands, "in_pipeline", on_spark)
+    words = ["--planted", BUG, "--engine", "spark", "--out", str(tmp_path)]
+    assert main(["campaign", "--seeds", "1", *words]) == 1
+    assert ended == [True]
+    failing(tmp_path)
 
 
 def test_a_failed_seed_is_forgotten_by_a_run_that_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,12 +8,15 @@ from pathlib import Path
 import pytest
 
 from upheaval.campaign import seed as seeds
+from upheaval.campaign.again import as_recorded
 from upheaval.campaign.seed import RESTORED, SeedOrigin, SeedRun, keep_seed
+from upheaval.campaign.tries import Try
 from upheaval.campaign.variations import Variation
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
+from upheaval.errors import UnknownOutcome
 from upheaval.execution.run import play
 from upheaval.execution.stage import Stage
 from upheaval.operations.restore import Source
@@ -82,3 +85,8 @@ def test_a_seed_is_as_invalid_as_the_cluster_restored_from_it(
     assert "acknowledged-not-lost in the cluster restored from " in capsys.readouterr().out
     assert main(["replay", str(folder), "--dir", str(tmp_path / "again")]) == 1
     assert "this was the same execution" in capsys.readouterr().err
+    lost = next(one for one in run.outcome.fingerprints if one.is_broken)
+    again = as_recorded(Try((lost,), digest="of a later version"), run.stage.digest(), folder)
+    assert again.fingerprints == (lost,)
+    with pytest.raises(UnknownOutcome, match="fails by invalid acknowledged-not-lost, and by invalid invariants"):
+        as_recorded(Try((replace(lost, promise=Promise.INVARIANTS),)), run.stage.digest(), folder)

@@ -3,11 +3,14 @@
 from dataclasses import replace
 from pathlib import Path
 
-from upheaval.campaign.seed import SeedOrigin, keep_seed
+from upheaval.campaign.fingerprint import Fingerprint
+from upheaval.campaign.seed import RESTORED, SeedOrigin, keep_seed
 from upheaval.campaign.shrink_seed import try_of
-from upheaval.campaign.text_tries import fingerprints_of
+from upheaval.campaign.text_tries import broken_in, fingerprints_of
 from upheaval.campaign.tries import Try
 from upheaval.checkers.judge import verify_run
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.verdict import Verdict
 from upheaval.errors import UnknownOutcome
 from upheaval.records import owned_folder
 
@@ -24,7 +27,7 @@ def as_recorded(again: Try, digest: str | None, run: Path) -> Try:
 
     Raises `UnknownOutcome` if it does not fail as that did: the node or the simulation may have changed since.
     """
-    shown = again.fingerprints if again.digest == digest else fingerprints_of(verify_run(run))
+    shown = again.fingerprints if again.digest == digest else _recorded(run)
     if not shown or not again.fingerprints:
         raise UnknownOutcome(f"{run} breaks no promise when it is run again: name a run that is invalid")
     wanted = shown[0]
@@ -34,3 +37,13 @@ def as_recorded(again: Try, digest: str | None, run: Path) -> Try:
             "the node or the simulation has changed since"
         )
     return replace(again, fingerprints=tuple(dict.fromkeys((wanted, *again.fingerprints))))
+
+
+def _recorded(run: Path) -> tuple[Fingerprint, ...]:
+    """The fingerprints of a run folder. The folder of a seed has one sentence about its restored cluster: what that
+    broke takes the place of it.
+    """
+    shown = fingerprints_of(verify_run(run))
+    restored = broken_in(verify_run(run / RESTORED)) if (run / RESTORED).is_dir() else []
+    sentence = Fingerprint.of(Verdict.INVALID, Promise.INVARIANTS, None)
+    return tuple(one for each in shown for one in (restored if restored and each == sentence else [each]))

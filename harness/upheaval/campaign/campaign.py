@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from upheaval.campaign.findability import SEEDS_FILE, rate_excluded
@@ -23,7 +24,7 @@ from upheaval_node.cluster.rules import OWN
 
 Runner = Callable[[Sequence[SeedOrigin], Path | None], AbstractContextManager[Iterator[SeedOutcome]]]
 """Runs seeds: their outcomes in order, while the context is open. The run folders of the first failed seeds go to the
-path.
+path. No seed runs before its outcome, or that of an earlier one, is asked for.
 """
 
 
@@ -148,21 +149,23 @@ def run_campaign(
     remembered: Collection[int] = (),
     keep: Path | None = None,
     out: Path | None = None,
+    is_alone: bool = False,
     until: Callable[[SeedOutcome], bool] = lambda _: False,
     show: Callable[[SeedOutcome], None] = lambda _: None,
 ) -> Summary:
     """Run seeds until `until` holds for an outcome. `show` gets each outcome after the summary has counted it.
 
-    With `out`, one line per outcome is written there, in place of an earlier campaign. Raises `UsageError` while
-    another one writes there. Even with several workers, outcomes come in the order of the seeds. A `runner` takes the
-    place of the worker processes. `keep` gets the run folders of the first failed seeds. `remembered` failed in earlier
-    campaigns.
+    With `out`, one line per outcome is written there, in place of an earlier campaign, as soon as the runner has begun.
+    Raises `UsageError` while another one writes there, unless the caller holds the folder (`is_alone`). Even with
+    several workers, outcomes come in the order of the seeds. A `runner` takes the place of the worker processes. `keep`
+    gets the run folders of the first failed seeds. `remembered` failed in earlier campaigns.
     """
     summary = Summary() if summary is None else summary
     origins = [SeedOrigin(seed, planted, own, compatibility, search) for seed in seeds]
     with (
-        nullcontext() if out is None else _replacing(out, summary),
+        nullcontext() if out is None or is_alone else alone_in(out),
         (runner or partial(in_processes, workers=workers))(origins, keep) as outcomes,
+        nullcontext() if out is None else _replacing(out, summary),
     ):
         for outcome in outcomes:
             if out is not None:
@@ -180,12 +183,11 @@ def run_campaign(
 @contextmanager
 def _replacing(out: Path, summary: Summary) -> Iterator[None]:
     """Replace the campaign in that folder, and write the summary however the block ends."""
-    with alone_in(out):
-        remove_earlier(out)
-        try:
-            yield
-        finally:
-            (out / SUMMARY_FILE).write_text(json.dumps(summary.to_fields(), indent=2) + "\n", encoding="utf-8")
+    remove_earlier(out)
+    try:
+        yield
+    finally:
+        (out / SUMMARY_FILE).write_text(json.dumps(summary.to_fields(), indent=2) + "\n", encoding="utf-8")
 
 
 @contextmanager
@@ -195,4 +197,5 @@ def in_processes(origins: Sequence[SeedOrigin], keep: Path | None, *, workers: i
         owned_folder("campaign") as scratch,
         some_at_a_time(partial(try_origin, scratch=scratch, keep=keep), workers) as run,
     ):
-        yield run(origins)
+        # A pool starts the seeds as soon as it has them.
+        yield chain.from_iterable(map(run, [origins]))

@@ -118,8 +118,13 @@ def carried(wanted: Fingerprint, reports: Sequence[Report], failures: Sequence[s
             continue
         reason = _unjudged(report, wanted)
         unbroken += reason is None
-        prevented[reason or "every promise that was checked was kept"] += 1
+        prevented[reason or _unbroken(report, wanted)] += 1
     return Carried(wanted, len(reports) + len(failures), broken + unbroken, broken, alike, seen, prevented)
+
+
+def _unbroken(report: Report, wanted: Fingerprint) -> str:
+    others = ", ".join(dict.fromkeys(str(finding.promise) for finding in _broken(report)))
+    return f"{wanted.promise} was kept, {others} was broken" if others else "every promise that was checked was kept"
 
 
 def _unjudged(report: Report, wanted: Fingerprint) -> str | None:

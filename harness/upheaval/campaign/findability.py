@@ -39,8 +39,18 @@ class Subject(NamedTuple):
     service: str
     """The one of all seeds; empty if each draws its own."""
     user: str
-    model: str
-    search: str
+    model: str | None
+    """None as `search` is in lines of older versions, which do not say it."""
+    search: str | None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the line says all of it."""
+        return self.search is not None
+
+    def may_be(self, other: "Subject") -> bool:
+        """Whether both are one subject, as far as their lines say."""
+        return all(one in (another, None) or another is None for one, another in zip(self, other, strict=True))
 
     def __str__(self) -> str:
         own = (f"{name} {value}" for name, value in self._asdict().items() if name != "system" and value)
@@ -98,7 +108,9 @@ def _seeds(lines: Iterable[_Line], remembered: int = 0) -> Seeds:
     for line in lines:
         subjects.add(line.subject)
         if line.counts:
-            key = line.subject, line.seed
+            # The same seed with and without these fields counts once: more seeds would show more.
+            subject = line.subject._replace(model=line.subject.model or "", search=line.subject.search or UNIFORM)
+            key = subject, line.seed
             has_failed[key] = has_failed.get(key, False) or line.has_failed
     return Seeds(len(has_failed), sum(has_failed.values()), remembered, frozenset(subjects))
 
@@ -115,13 +127,13 @@ def _lines(folder: Path, wanted: Mapping[str, str]) -> Iterator[_Line]:
 
 
 def _subject(line: Mapping[str, Json]) -> Subject:
-    service = str(line.get("service", ""))
+    service, is_older = str(line.get("service", "")), "search" not in line
     return Subject(
         str(line.get("system", OWN_SYSTEM)),
         str(line.get("own_service", service if ":" in service else "")),
         str(line.get("user", "")),
-        str(line.get("model", "")),
-        str(line.get("search", UNIFORM)),
+        str(line["model"]) if "model" in line else None if is_older else "",
+        None if is_older else str(line["search"]),
     )
 
 

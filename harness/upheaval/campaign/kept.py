@@ -50,7 +50,7 @@ def remove_earlier(out: Path) -> None:
     """
     runs = sorted(out.glob(SEED_RUNS))
     for run in runs:
-        if not _is_kept_in(out, run):
+        if not is_kept_in(out, run):
             raise UsageError(f"no campaign in {out} kept {run}: move it, or give another --out")
     for name in (SEEDS_FILE, SUMMARY_FILE):
         (out / name).unlink(missing_ok=True)
@@ -67,7 +67,7 @@ def keep_run(run: Path, out: Path) -> Path | None:
     coming = out / f".{run.name}.{uuid4().hex}.coming"
     out.mkdir(parents=True, exist_ok=True)
     shutil.move(run, coming)
-    if _is_kept_in(out, place):
+    if is_kept_in(out, place):
         # The same execution, by a task of Spark whose executor was lost afterwards.
         shutil.rmtree(place)
     coming.rename(place)
@@ -76,12 +76,14 @@ def keep_run(run: Path, out: Path) -> Path | None:
 
 def mark_kept(run: Path, out: Path) -> None:
     """Note that the campaign in `out` made this run folder."""
-    write_atomically(run / KEPT_FILE, jsonfields.to_json({"campaign": str(out.absolute())}) + "\n")
+    write_atomically(run / KEPT_FILE, jsonfields.to_json({"campaign": str(out.resolve())}) + "\n")
 
 
-def _is_kept_in(out: Path, run: Path) -> bool:
+def is_kept_in(out: Path, run: Path) -> bool:
     """Whether a campaign in `out` kept that run there. A copy of one is not."""
     file = run / KEPT_FILE
     if run.is_symlink() or not file.is_file():
         return False
-    return jsonfields.read_object(file).get("campaign") == str(out.absolute())
+    campaign = jsonfields.read_object(file).get("campaign")
+    # An older version wrote the path as it was given.
+    return isinstance(campaign, str) and Path(campaign).resolve() == out.resolve()

@@ -4,7 +4,7 @@ import json
 import shlex
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +13,7 @@ from upheaval.campaign.campaign import Runner, Summary, run_campaign
 from upheaval.campaign.canary import run_canary
 from upheaval.campaign.findability import CHANCE_MAX, rate_excluded
 from upheaval.campaign.goals.table import GOALS
-from upheaval.campaign.kept import alone_in, mark_kept
+from upheaval.campaign.kept import alone_in
 from upheaval.campaign.memory import FailedSeeds
 from upheaval.campaign.searches import UNIFORM
 from upheaval.campaign.seed import SeedOrigin, SeedOutcome, finding_line, keep_seed
@@ -31,7 +31,7 @@ from upheaval.cli.output import note
 from upheaval.cli.progress import BAR_LENGTH, CAMPAIGN_LINES_S, ProgressLine
 from upheaval.cli.screen import screen_of
 from upheaval.cli.settings import read_settings
-from upheaval.cli.shrink import Left, report_search, shrink_into, smallest_of
+from upheaval.cli.shrink import report_search, shrink_into, smallest_of
 from upheaval.cli.verdict_text import evidence_block, failed_seed
 from upheaval.errors import UsageError
 from upheaval.load.own import load_maker, own_code
@@ -58,8 +58,10 @@ def campaign(options: CampaignOptions) -> int:
     return campaign_by(None, options)
 
 
-def campaign_by(runner: Runner | None, options: CampaignOptions) -> int:
-    """Like `campaign`; a runner takes the place of worker processes, for simulated seeds."""
+def campaign_by(runner: Runner | None, options: CampaignOptions, then: Callable[[], None] = lambda: None) -> int:
+    """Like `campaign`; a runner takes the place of worker processes, for simulated seeds. `then` is called before
+    another campaign may write to `--out`.
+    """
     seeds = parse_seeds(options.seeds)
     settings = read_settings()
     options = settings.completed(options)
@@ -91,8 +93,14 @@ def campaign_by(runner: Runner | None, options: CampaignOptions) -> int:
         with labelled(options.dir, options.labels):
             return _one(options, options.dir, origin, seeds)
     cluster_file.require_room(options.out or runs_folder())
-    with run_folder(options.out, "campaign") as folder, labelled_seeds(folder, options.labels):
-        return _several(options, seeds, origin, folder, runner)
+    with (
+        run_folder(options.out, "campaign") as folder,
+        nullcontext() if options.out is None else alone_in(options.out),
+        labelled_seeds(folder, options.labels),
+    ):
+        status = _several(options, seeds, origin, folder, runner)
+        then()
+    return status
 
 
 def _spec_of(own: OwnCode) -> ClusterSpec:
@@ -131,6 +139,7 @@ def _several(options: CampaignOptions, seeds: range, first: SeedOrigin, folder: 
             remembered=remembered,
             keep=folder if planted is None else None,
             out=options.out,
+            is_alone=options.out is not None,
             until=lambda outcome: (planted is not None or options.shrink) and not outcome.is_valid,
             show=show,
         )
@@ -172,17 +181,8 @@ def _one(options: CampaignOptions, folder: Path, origin: SeedOrigin, seeds: rang
 
 def _shrink(origin: SeedOrigin, failed: SeedOutcome, run: Path, jobs: int, out: Path | None = None) -> None:
     """With `out`, the campaign there keeps what the search leaves."""
-    smallest = smallest_of(run)
-
-    def search() -> Left:
-        with nullcontext() if out is None else alone_in(out):
-            try:
-                return shrink_into(origin, try_of(failed), smallest, Budget(), jobs)
-            finally:
-                if out is not None and smallest.is_dir():
-                    mark_kept(smallest, out)
-
-    report_search(f"seed {origin.seed}", search)
+    smallest, wanted = smallest_of(run), try_of(failed)
+    report_search(f"seed {origin.seed}", lambda: shrink_into(origin, wanted, smallest, Budget(), jobs, out))
 
 
 def _failure(origin: SeedOrigin, outcome: SeedOutcome) -> str:

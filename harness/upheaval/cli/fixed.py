@@ -6,6 +6,7 @@ from upheaval.campaign.findability import CHANCE_MAX, drawn_seeds_with, rate_exc
 from upheaval.checkers.promises import Promise, promise_named
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.fault_commands import FixedOptions
+from upheaval.cli.output import note
 from upheaval.errors import UsageError
 from upheaval.records import Json
 from upheaval_node.suggestions import did_you_mean
@@ -24,9 +25,16 @@ def fixed(options: FixedOptions) -> int:
         tried_first = ": those that failed earlier and were tried first show no rate" if before.remembered else ""
         what = " ".join(list(wanted.values())[1:])
         raise UsageError(f"no seed that {options.before} drew breaks {what}{tried_first}")
-    if others := since.subjects - before.subjects:
-        subjects = " and ".join(sorted(map(str, before.subjects)))
-        raise UsageError(f"seeds of {min(map(str, others))} show nothing of {subjects}, which {options.before} ran")
+    others = [subject for subject in since.subjects if not any(map(subject.may_be, before.subjects))]
+    if others:
+        ran = " and ".join(sorted(map(str, before.subjects)))
+        raise UsageError(f"seeds of {min(map(str, others))} show nothing of {ran}, which {options.before} ran")
+    for campaigns, subjects in ((str(options.before), before.subjects), ("a campaign since", since.subjects)):
+        if not all(subject.is_complete for subject in subjects):
+            note(
+                f"{campaigns} was written by an older version, whose lines do not say --search, --model and which "
+                "seeds were tried first: make sure that these options are the same, or run it again"
+            )
     needed = seeds_needed(before.rate_min)
     fields: dict[str, Json] = {
         "before": {"seeds": before.counted, "failed": before.failed, "rate_min": round(before.rate_min, 6)},

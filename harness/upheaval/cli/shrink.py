@@ -6,12 +6,14 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from upheaval.campaign.again import as_recorded, seed_again
 from upheaval.campaign.fingerprint import Fingerprint
+from upheaval.campaign.kept import KEPT_FILE, alone_in, is_kept_in, mark_kept
 from upheaval.campaign.scenario_text import scenario_texts
 from upheaval.campaign.seed import SeedOrigin, keep_seed, seed_of_run
 from upheaval.campaign.shrink import RUNS_MAX, Budget
@@ -83,11 +85,13 @@ def shrink(options: ShrinkOptions) -> int:
         raise UsageError(f"{out} is the run itself: give another --out")
     budget = Budget(options.runs or RUNS_MAX, options.seconds or float("inf"))
     origin = seed_of_run(run)
-    if origin is None:
-        left = shrink_recorded(run, out, budget, options.jobs)
-    else:
-        failed = as_recorded(seed_again(origin), origin.digest, run)
-        left = shrink_into(origin, failed, out, budget, options.jobs)
+    # A search that a campaign began there and did not end: the next campaign would remove it meanwhile.
+    with alone_in(out.parent) if is_kept_in(out.parent, out) else nullcontext():
+        if origin is None:
+            left = shrink_recorded(run, out, budget, options.jobs)
+        else:
+            failed = as_recorded(seed_again(origin), origin.digest, run)
+            left = shrink_into(origin, failed, out, budget, options.jobs)
     print(json.dumps(fields_of(left), indent=2) if options.json else as_text(left), flush=True)
     return CommandStatus.VALID
 
@@ -158,22 +162,33 @@ def _shrink_text(
 
 def _make_room(out: Path) -> None:
     searches = (out / TRIES_FILE, out / TEXT_TRIES_FILE)
-    if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not any(map(Path.is_file, searches)))):
+    if out.exists() and (not out.is_dir() or (_has_files(out) and not any(map(Path.is_file, searches)))):
         raise UsageError(f"{out} is there already and no search: give another --out")
     cluster_file.require_room(out)
 
 
-def shrink_into(origin: SeedOrigin, failed: Try, out: Path, budget: Budget, jobs: int) -> Left:
+def _has_files(out: Path) -> bool:
+    """Beside the mark of the campaign whose search it is."""
+    return any(entry.name != KEPT_FILE for entry in out.iterdir())
+
+
+def shrink_into(
+    origin: SeedOrigin, failed: Try, out: Path, budget: Budget, jobs: int, campaign: Path | None = None
+) -> Left:
     """Leave the run of the simplest plan in that folder, with the tries, and a text that fails alike if there is one.
 
-    A search that was ended goes on there.
+    A search that was ended goes on there. The campaign in the folder `campaign` keeps one that begins.
     """
     _make_room(out)
+    if campaign is not None and not out.exists():
+        out.mkdir(parents=True)
+        # A search that is killed leaves a folder that the next campaign knows.
+        mark_kept(out, campaign)
     begin = time.monotonic()
     smallest = shrink_seed(origin, failed, out / TRIES_FILE, budget, jobs, note)
     # An earlier search that was ended by its budget left its own smallest run.
     for entry in out.iterdir():
-        if entry.name not in (TRIES_FILE, TEXT_TRIES_FILE):
+        if entry.name not in (TRIES_FILE, TEXT_TRIES_FILE, KEPT_FILE):
             shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
     keep_seed(smallest.origin, out)
     runs = 0 if smallest.is_over else max(budget.runs - smallest.runs, 0)

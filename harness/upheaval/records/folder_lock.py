@@ -11,7 +11,7 @@ from typing import Final
 from upheaval.errors import EnvironmentFault
 
 _NO_LOCKS: Final = (errno.EBADF, errno.ENOLCK, errno.EOPNOTSUPP)
-"""The answers of file systems without locks on folders, such as NFS."""
+"""The answers of file systems without locks, or without locks on folders, such as NFS."""
 
 
 @contextlib.contextmanager
@@ -26,28 +26,34 @@ def locked(folder: Path) -> Iterator[None]:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
         raise EnvironmentFault(f"cannot lock {folder}: {error.strerror}") from error
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        except OSError as error:
-            if error.errno not in _NO_LOCKS:
-                raise EnvironmentFault(f"cannot lock {folder}: {error.strerror}") from error
+    with _flocked(descriptor, folder, fcntl.LOCK_EX):
         yield
-    finally:
-        # A process that was forked meanwhile has the descriptor, too.
-        with contextlib.suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_UN)
-        os.close(descriptor)
 
 
 @contextlib.contextmanager
 def held(file: Path) -> Iterator[None]:
     """Hold the lock of a file, which stays, for the block or until the process ends. Raises `BlockingIOError` while
-    another one holds it.
+    another one holds it. On a file system without locks, the block runs at once.
     """
     descriptor = os.open(file, os.O_CREAT | os.O_RDWR, 0o644)
+    with _flocked(descriptor, file, fcntl.LOCK_EX | fcntl.LOCK_NB):
+        yield
+
+
+@contextlib.contextmanager
+def _flocked(descriptor: int, path: Path, operation: int) -> Iterator[None]:
+    """Closes the descriptor at the end."""
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            fcntl.flock(descriptor, operation)
+        except BlockingIOError:
+            raise
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise EnvironmentFault(f"cannot lock {path}: {error.strerror}") from error
         yield
     finally:
+        # A process that was forked meanwhile has the descriptor, too.
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
         os.close(descriptor)

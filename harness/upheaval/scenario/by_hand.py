@@ -106,7 +106,7 @@ def _events(run: RunFolder, manifest: Manifest) -> list[_Event]:
         # A fault that is still active is healed last.
         events.append(_Event(_NEVER_NS if fault.heal_begin_ns is None else fault.heal_begin_ns, number, healing, -1))
     # A command without proof would not take effect in another run either.
-    controls = [control for control in repeatable(run) if control.proof.holds]
+    controls = repeatable(run, proved_only=True)
     return [*events, *(_Event(control.begin_ns, 0, (control.what,)) for control in controls)]
 
 

@@ -73,12 +73,13 @@ def _events(run: RunFolder) -> list[_Event]:
     return events
 
 
-def repeatable(run: RunFolder) -> list[ControlRecord]:
+def repeatable(run: RunFolder, *, proved_only: bool = False) -> list[ControlRecord]:
     """The commands that were given to the members and the backup of a run, without ends by the harness itself.
 
     Raises `UsageError` for a command that scenarios have no statement for, such as those of a standby.
     """
     given = [control for control in run.read_controls() if control.what != FORCED_END]
+    given = [control for control in given if control.proof.holds or not proved_only]
     for control in given:
         words = control.what.split()
         if words[0] not in (*ADMIN_COMMANDS, BACKUP) or any(word.startswith("name=") for word in words):

@@ -123,6 +123,24 @@ def test_seeds_of_another_subject_show_nothing(
     assert "show nothing of upheaval, search uniform, which" in line
 
 
+@pytest.mark.parametrize("options", [{"search": "delivery", "model": ""}, {"search": "uniform", "model": "bank:Bank"}])
+def test_lines_of_an_older_version_may_be_of_any_search_and_model(
+    options: dict[str, object], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Their campaign has to be known to the user."""
+    before = str(campaign(tmp_path / "before", *[[COMMIT]] * 9, clean=1))
+    since = campaign(tmp_path / "since", clean=20, **options)
+    assert main(["fixed", "invariants", "--before", before, str(since)]) == CommandStatus.VALID
+    assert f"{before} was written by an older version" in capsys.readouterr().err
+    older = campaign(tmp_path / "older", clean=20)
+    assert seeds_with([older, campaign(tmp_path / "again", clean=20, search="uniform", model="")], {}).counted == 20
+    whole = str(campaign(tmp_path / "whole", *[[COMMIT]] * 9, clean=1, **options))
+    assert main(["fixed", "invariants", "--before", whole, str(since)]) == CommandStatus.VALID
+    assert not capsys.readouterr().err
+    other = str(campaign(tmp_path / "other", clean=20, search="other", model=""))
+    assert main(["fixed", "invariants", "--before", whole, str(older), other]) == 2
+
+
 def test_lines_of_live_campaigns_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """An invalid one has no fingerprints: it would count for nothing, and valid ones as clean."""
     live = LiveCampaign("process", "upheaval", tmp_path)

@@ -229,6 +229,12 @@ def test_tries_are_counted_by_promise_and_by_fingerprint() -> None:
     assert done.interval == rate_interval(2, 3)
 
 
+def test_a_try_that_broke_another_promise_did_not_keep_every_one() -> None:
+    done = carried(WANTED, [Report("run", (KEPT, LOST))])
+    assert (done.judged, done.broken) == (1, 0)
+    assert done.prevented == {"commits-kept was kept, acknowledged-not-lost was broken": 1}
+
+
 def test_tries_that_show_nothing_leave_the_rate_open() -> None:
     """Clusters that did not start, and runs that are unknown, say nothing of the promise."""
     broken = carried(WANTED, [Report("run", (LIKE,))], ["member 1 did not start"] * 4)

@@ -70,7 +70,8 @@ def test_links_keep_their_ends_apart_and_what_is_on_is_healed_last(tmp_path: Pat
     cut = replace(KILL, what="blackhole", statement="blackhole member-1 <-> member-0", links=("1->0",), members=(1, 0))
     run.add_fault(replace(cut, **OPEN))
     run.add_control(ControlRecord("snapshot", 13 * S, 14 * S, 1, {}, PROVED, 0))
-    run.add_control(ControlRecord("suspend", 15 * S, 16 * S, 1, {}, Proof(False, "not seen"), 0))
+    for number, what in enumerate(("suspend", "standby-snapshot"), 15):
+        run.add_control(ControlRecord(what, number * S, number * S + 1, 1, {}, Proof(False, "not seen"), 0))
     assert steps_of(run, tmp_path) == [
         "inject blackhole-1 blackhole leader <-> follower",
         "wait seconds 3",
