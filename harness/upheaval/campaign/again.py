@@ -46,4 +46,7 @@ def _recorded(run: Path) -> tuple[Fingerprint, ...]:
     shown = fingerprints_of(verify_run(run))
     restored = broken_in(verify_run(run / RESTORED)) if (run / RESTORED).is_dir() else []
     sentence = Fingerprint.of(Verdict.INVALID, Promise.INVARIANTS, None)
-    return tuple(one for each in shown for one in (restored if restored and each == sentence else [each]))
+    if not restored or sentence not in shown:
+        return tuple(shown)
+    at = shown.index(sentence)
+    return (*shown[:at], *restored, *shown[at + 1 :])
