@@ -44,9 +44,8 @@ def _recorded(run: Path) -> tuple[Fingerprint, ...]:
     broke takes the place of it.
     """
     shown = fingerprints_of(verify_run(run))
-    restored = broken_in(verify_run(run / RESTORED)) if (run / RESTORED).is_dir() else []
     sentence = Fingerprint.of(Verdict.INVALID, Promise.INVARIANTS, None)
-    if not restored or sentence not in shown:
+    if sentence not in shown or not (run / RESTORED).is_dir():
         return tuple(shown)
     at = shown.index(sentence)
-    return (*shown[:at], *restored, *shown[at + 1 :])
+    return (*shown[:at], *(broken_in(verify_run(run / RESTORED)) or [sentence]), *shown[at + 1 :])

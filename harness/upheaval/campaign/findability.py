@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from upheaval.campaign.searches import UNIFORM
 from upheaval.checkers.verdict import Verdict
 from upheaval.errors import UsageError
 from upheaval.execution.known_bugs import rate_interval
@@ -103,16 +102,17 @@ def seeds_with(folders: Iterable[Path], wanted: Mapping[str, str]) -> Seeds:
 
 
 def _seeds(lines: Iterable[_Line], remembered: int = 0) -> Seeds:
+    lines = list(lines)
+    subjects = frozenset(line.subject for line in lines)
+    # Where some lines name no model and search, a seed counts once whatever these are: more seeds would show more.
+    are_whole = all(subject.is_complete for subject in subjects)
     has_failed: dict[tuple[Subject, int], bool] = {}
-    subjects = set()
     for line in lines:
-        subjects.add(line.subject)
         if line.counts:
-            # The same seed with and without these fields counts once: more seeds would show more.
-            subject = line.subject._replace(model=line.subject.model or "", search=line.subject.search or UNIFORM)
+            subject = line.subject if are_whole else line.subject._replace(model=None, search=None)
             key = subject, line.seed
             has_failed[key] = has_failed.get(key, False) or line.has_failed
-    return Seeds(len(has_failed), sum(has_failed.values()), remembered, frozenset(subjects))
+    return Seeds(len(has_failed), sum(has_failed.values()), remembered, subjects)
 
 
 def _lines(folder: Path, wanted: Mapping[str, str]) -> Iterator[_Line]:

@@ -188,7 +188,8 @@ PAUSED = replace(CUT, what="pause", links=())
         ([replace(CUT, heal_begin_ns=None, heal_end_ns=None)], CLIENTS_CUT),
         ([PAUSED], CLIENTS_CUT),
         ([replace(PAUSED, component="consensus")], CLIENTS_CUT),
-        ([replace(PAUSED, component="service"), replace(PAUSED, component="archive")], ""),
+        ([replace(PAUSED, component="archive")], CLIENTS_CUT),
+        ([replace(PAUSED, component="service")], ""),
         ([replace(CUT, heal_end_ns=14 * S)], ""),
         ([replace(CUT, inject_begin_ns=13 * S, inject_end_ns=13 * S, heal_end_ns=30 * S)], ""),
         ([replace(CUT, what="slow")], ""),
@@ -197,8 +198,8 @@ PAUSED = replace(CUT, what="pause", links=())
         ([FaultRecord("kill", "member-0", 5 * S, 5 * S, 18 * S, 18 * S, members=(0,))], ""),
     ],
     ids=[
-        *("none", "cut", "not healed", "paused", "module paused", "others paused", "short", "later", "slow", "answers"),
-        *("another member", "kill"),
+        *("none", "cut", "not healed", "paused", "module paused", "driver paused", "service paused", "short", "later"),
+        *("slow", "answers", "another member", "kill"),
     ],
 )
 def test_a_gap_in_a_session_shows_whether_its_leader_was_cut_off(faults: list[FaultRecord], entry: str) -> None:

@@ -134,6 +134,7 @@ def test_lines_of_an_older_version_may_be_of_any_search_and_model(
     assert f"{before} was written by an older version" in capsys.readouterr().err
     older = campaign(tmp_path / "older", clean=20)
     assert seeds_with([older, campaign(tmp_path / "again", clean=20, search="uniform", model="")], {}).counted == 20
+    assert seeds_with([older, since], {}).counted == 20
     whole = str(campaign(tmp_path / "whole", *[[COMMIT]] * 9, clean=1, **options))
     assert main(["fixed", "invariants", "--before", whole, str(since)]) == CommandStatus.VALID
     assert not capsys.readouterr().err

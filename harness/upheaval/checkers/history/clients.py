@@ -193,8 +193,8 @@ def cuts_of(faults: Iterable[FaultRecord], members: Sequence[MemberSpans]) -> li
 
 def _keeps_clients_from(fault: FaultRecord, member_id: int) -> bool:
     if fault.what == MemberFaultKind.PAUSE:
-        # The module reads what clients send, whatever a service or the archive does.
-        return member_id in fault.members and fault.component in (None, *OF_MODULE)
+        # The module reads what clients send, whatever a service does. The archive's process has the media driver.
+        return member_id in fault.members and fault.component in (None, "archive", *OF_MODULE)
     return fault.what == target.LinkFaultKind.BLACKHOLE and str(target.Link(target.CLIENTS, member_id)) in fault.links
 
 

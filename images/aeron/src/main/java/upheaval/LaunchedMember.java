@@ -147,6 +147,8 @@ final class LaunchedMember {
         final Thread thread = new Thread(() -> {
             while (!signals.isEmpty()) {
                 sleep(SIGNALS_MS);
+                // An interrupt must not make this a busy loop.
+                Thread.interrupted();
                 signals.keySet().removeIf(signal -> !takeSignal(signal));
             }
         }, "upheaval-signals");
