@@ -36,7 +36,7 @@ from upheaval_node.types import S
 
 SECONDS = 12
 RECORDED = Variations(more_services=(SECOND_SERVICE,), mtu=128, text_length=3000, checksum=CHECKSUM)
-NEW = ("silent", "variations", "user", "compatibility")
+NEW = ("silent", "variations", "user", "compatibility", "own_service", "model")
 WITHOUT_VARIATIONS = "3810ec39e5e3a2e44ba417c672f2c746c2fa755e79bb48274dd892dd2aac613a"
 """SHA-256 of what seeds 0 to 199 draw beside their variations."""
 
