@@ -29,7 +29,7 @@ setup-dev: $(VENV)/.dev ## Add what check, test and bench need
 
 # Plain paths cost an interpreter 10 ms less than the import hook that setuptools installs; the suites start thousands.
 $(VENV)/.runtime: pyproject.toml requirements/build.txt requirements/runtime.txt
-	@$(PIP) --version >/dev/null 2>&1 || [ -e $@ ] || ! $(BIN)/python -c '' >/dev/null 2>&1 || { echo "$(VENV) has no pip, and make did not make it: remove it, or run $(BIN)/python -m ensurepip" >&2; exit 2; }
+	@$(PIP) --version >/dev/null 2>&1 || [ -e $@ ] || ! $(BIN)/python -c '' >/dev/null 2>&1 || { echo "$(VENV) has no pip: remove it, or run $(BIN)/python -m ensurepip" >&2; exit 2; }
 	@$(PIP) --version >/dev/null 2>&1 || $(or $(PYTHON),false) -m venv --clear $(VENV) || { $(NO_PYTHON); }
 	@$(PIP) install --quiet --require-hashes -r requirements/build.txt -r requirements/runtime.txt
 	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .

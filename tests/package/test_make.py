@@ -73,7 +73,7 @@ def test_an_environment_of_the_user_is_not_emptied(clone: Path) -> None:
     own.touch()
     done = make(clone, "setup", f"PYTHON={python}")
     assert done.returncode == 2
-    assert done.stderr.startswith(".venv has no pip, and make did not make it: remove it, or run .venv/bin/python -m ")
+    assert done.stderr.startswith(".venv has no pip: remove it, or run .venv/bin/python -m ")
     assert own.exists()
     (clone / ".venv" / ".runtime").touch()
     os.utime(clone / ".venv" / ".runtime", (0, 0))

@@ -261,8 +261,8 @@ def test_a_failed_seed_is_forgotten_by_a_run_that_counts(tmp_path: Path, monkeyp
         memory.note(seed, has_failed=True)
     assert main(["campaign", "--seeds", str(COUNTS), "--out", "out"]) == 0
     assert memory.seeds == [INCONCLUSIVE]
-    told = [json.loads(line) for line in (tmp_path / "out" / "seeds.jsonl").read_text().splitlines()]
-    assert [(line["seed"], line["remembered"]) for line in told] == [(INCONCLUSIVE, True), (COUNTS, True)]
+    rows = [json.loads(line) for line in (tmp_path / "out" / "seeds.jsonl").read_text().splitlines()]
+    assert [(line["seed"], line["remembered"]) for line in rows] == [(INCONCLUSIVE, True), (COUNTS, True)]
 
 
 def test_campaigns_at_the_same_time_remember_the_seeds_of_each(tmp_path: Path) -> None:

@@ -91,11 +91,11 @@ def test_a_seed_counts_once_in_however_many_campaigns_it_was_run(
     before, since = campaign(tmp_path / "before", [COMMIT], clean=9), str(campaign(tmp_path / "since", clean=100))
     again = str(campaign(tmp_path / "again", clean=100, version="2.0"))
     words = ["fixed", "invariants", "--before", str(before)]
-    told = []
+    printed = []
     for folders in ([since], [since] * 3, [since, again]):
         assert main([*words, *folders]) == CommandStatus.UNKNOWN
-        told.append(capsys.readouterr().out)
-    assert told[0] == told[1] == told[2]
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1] == printed[2]
     written(tmp_path / "again", broken(7))
     assert main([*words, since, again]) == CommandStatus.BROKEN
     assert capsys.readouterr().out.startswith("not fixed: 1 of 100 seeds since show it")
