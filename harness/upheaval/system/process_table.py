@@ -7,6 +7,7 @@ it reads /proc. This module knows nothing of clusters.
 import contextlib
 import os
 import signal
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,12 @@ ENDED_BY_SIGTERM: Final = 128 + signal.SIGTERM
 # Several times as long as a SIGKILL takes on a busy machine.
 KILL_TIMEOUT_S: Final = 10.0
 
+# Within execve(2) a process reads its new program's first pages, perhaps from a disk.
+_EXEC_TIMEOUT_S: Final = 5.0
+_EXEC_POLL_S: Final = 0.0005
+
 _PROC: Final = Path("/proc")
+_FIRST_FIELD: Final = 3
 _PREFIX: Final = b"UPHEAVAL_"
 
 
@@ -63,14 +69,33 @@ def environments() -> Iterator[tuple[int, Mapping[str, str]]]:
 
 def _environment(pid: int) -> Mapping[str, str]:
     """The harness variables. A zombie has no environment any more, so it counts as gone."""
+    deadline = time.monotonic() + _EXEC_TIMEOUT_S
     try:
-        content = (_PROC / str(pid) / "environ").read_bytes()
+        while not (content := (_PROC / str(pid) / "environ").read_bytes()):
+            if not _is_in_exec(pid) or time.monotonic() > deadline:
+                return {}
+            time.sleep(_EXEC_POLL_S)
     except OSError:
         return {}
     if _PREFIX not in content:
         return {}
     texts = [entry.decode("utf-8", "replace") for entry in content.split(b"\0") if entry.startswith(_PREFIX)]
     return dict(text.partition("=")[::2] for text in texts)
+
+
+def _is_in_exec(pid: int) -> bool:
+    """Whether a process whose environment was read as empty is about to have one.
+
+    execve(2) gives the process its new memory, which lets posix_spawn(3) return in the parent, before it lays out the
+    environment there. The start of the code, field 26 of proc_pid_stat(5), is 0 until it has. A zombie and a thread of
+    the kernel have no memory: their size, field 23, is 0.
+    """
+    fields = _stat(_PROC / str(pid))
+    if not fields:
+        return False
+    size, code, start, end = (int(fields[number - _FIRST_FIELD]) for number in (23, 26, 50, 51))
+    # An end beyond the start: the layout was finished after the environment was read.
+    return size > 0 and (code == 0 or end > start)
 
 
 def found_process(pid: int, variables: Mapping[str, str]) -> FoundProcess:
@@ -138,11 +163,17 @@ def _state(pid: int) -> str | None:
 
 
 def _state_in(folder: Path) -> str | None:
+    fields = _stat(folder)
+    return fields[0] if fields else None
+
+
+def _stat(folder: Path) -> list[str]:
+    """The fields of proc_pid_stat(5) from the state on, its field 3; empty when the process is gone."""
     try:
         stat = (folder / "stat").read_text(encoding="ascii", errors="replace")
     except OSError:
-        return None
-    return stat.rpartition(")")[2].split()[0]
+        return []
+    return stat.rpartition(")")[2].split()
 
 
 def context_switches(pid: int) -> int:
