@@ -180,7 +180,7 @@ class FaultDriver:
 
     def _put_in(self, name: str, fault: Fault, *, is_drawn: bool) -> _Active:
         if name in self._active:
-            raise UsageError(f"fault {name!r} is there already: heal it first")
+            raise UsageError(f"fault {name!r} is already active: heal it first")
         asked_ns, operations = self._target.now_ns(), self._target.acknowledged()
         self.last_event_ns = asked_ns
         injection = sparing(fault, self.victim).aim(self._target, tries=not is_drawn)

@@ -181,7 +181,7 @@ def _links(fault: LinkFault, sources: Sequence[int], targets: Sequence[int]) -> 
     if fault.bytes_per_second and any(link.target == CLIENTS for link in links):
         raise UsageError("a limit of bytes-per-second towards clients cannot be proved: no member dials clients")
     if fault.means is Means.PACKETS and any(link.is_of_clients for link in links):
-        raise UsageError("filters of packets lie between members: leave out by=packets for clients")
+        raise UsageError("packet filters act between members only: leave out by=packets for clients")
     if fault.dialler and any(link.is_of_clients for link in links):
         raise UsageError("members dial each other, and clients dial members: leave out dialled-by for clients")
     return links

@@ -316,8 +316,8 @@ def _judge(cluster: "Cluster") -> None:
             report = cluster.verify()
     if any(finding.fails_test for finding in report.findings):
         what = "run is invalid" if report.verdict is Verdict.INVALID else "model or promises judge nothing"
-        off = f"a test that wants this says @pytest.mark.{MARKER}(verify=False)"
-        pytest.fail(f"the test passed, its {what}; {off}\n{report}", pytrace=False)
+        off = f"if you intend this, use @pytest.mark.{MARKER}(verify=False)"
+        pytest.fail(f"the test passed, but its {what}; {off}\n{report}", pytrace=False)
 
 
 def _write_failure(item: pytest.Item, run: _Run) -> None:

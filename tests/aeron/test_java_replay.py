@@ -173,7 +173,7 @@ def test_a_service_that_cannot_be_replayed_is_not_valid(recorded: RunFolder, cla
     recorded.write_manifest(manifest)
     assert replayed(recorded, "Missing", source).why_not.startswith("its code cannot be run here: replay: the class ")
     shutil.rmtree(source)
-    assert replay_java(recorded, recorded.read_manifest(), 0, ALL).why_not == "its code is not at hand"
+    assert replay_java(recorded, recorded.read_manifest(), 0, ALL).why_not == "its code is missing"
 
 
 def test_snapshots_and_answers_of_members_are_compared_with_the_replay(recorded: RunFolder, classes: Path) -> None:

@@ -55,7 +55,7 @@ def test_the_rule_sees_what_it_forbids(way: str) -> None:
 @pytest.mark.parametrize(
     ("command", "reason"),
     [
-        (["verify"], "no run in runs: name a run folder"),
+        (["verify"], "the folder runs has no run: name a run folder"),
         (["verify", "somewhere", "--lake", "there", "--engine", "spark"], "and not both"),
         (["verify", "--lake", "there"], "there is not a lake"),
         (["measure", "--lake", "there"], "Spark computes the figures of a lake: add --engine spark"),

@@ -44,7 +44,7 @@ def require_explained(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", str(run), "--promise", "invariants"]) == 0
     assert f"by member {explained['member']}, " in capsys.readouterr().out
     for words, why in (
-        (["--promise", "linearizable"], "breaks not linearizable"),
+        (["--promise", "linearizable"], "does not break linearizable"),
         (["--promise", "x"], "unknown promise"),
     ):
         assert main(["explain", str(run), *words]) == 2
@@ -116,7 +116,7 @@ def test_a_run_that_breaks_a_promise_is_made_simpler_at_once(
     capsys.readouterr()
     Path("again-smallest").mkdir()
     for words, why in (
-        ([*short, "--dir", "again"], "again-smallest is there already: give another --dir"),
+        ([*short, "--dir", "again"], "again-smallest exists: give another --dir"),
         (["run", "follower-offline", "--shrink"], "follower-offline is an exact script"),
     ):
         assert main(words) == 2

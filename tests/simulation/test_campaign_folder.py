@@ -216,7 +216,7 @@ def test_a_search_that_is_killed_is_replaced_and_one_that_goes_on_is_not(
     failing(tmp_path)
     (tmp_path / "seed-1" / "own").touch()
     assert main(["shrink", failed, "--out", str(tmp_path / "seed-1")]) == 2
-    assert "seed-1 is there already and no search" in capsys.readouterr().err
+    assert "seed-1 exists and is not the folder of a search" in capsys.readouterr().err
     assert (tmp_path / "seed-1" / "own").exists()
 
 

@@ -89,7 +89,7 @@ def test_what_makes_no_sense_is_refused_with_a_reason_and_nothing_is_done(
         answer = act(server, action, fields)
         assert (answer.status, reason in answer.json["error"]) == (400, True), (action, fields, answer.text)
     for wrong, reason in (
-        ({"name": "shop"}, "shop is there already"),
+        ({"name": "shop"}, "shop exists: choose another name"),
         ({"name": "../shop"}, "name: expected 1 to 64"),
         ({}, "name: expected a text"),
         ({"members": 12}, "members"),

@@ -20,7 +20,7 @@ def any_proof_accepted(module: ConsensusModule) -> None:
 
 @AREA.bug("only-credentials")
 def no_challenge(module: ConsensusModule) -> None:
-    """A client is who it says it is."""
+    """A client needs no secret for the name that it gives."""
     for owner in (module._state.sessions, module._backups):
         owner._authenticator = _NoChallenge(owner._authenticator)
 

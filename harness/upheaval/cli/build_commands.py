@@ -13,12 +13,12 @@ def _names() -> Any:
 
 
 def _aeron_version() -> Any:
-    return option("--aeron-version", metavar="VERSION", help="of the members in the image aeron")
+    return option("--aeron-version", metavar="VERSION", help="version of Aeron in the image aeron")
 
 
 @dataclass(frozen=True)
 class BuildOptions:
-    offline: bool = option("--offline", help="without a registry: make the base images here (debootstrap, go; root)")
+    offline: bool = option("--offline", help="use no registry: make the base images here (needs debootstrap, go, root)")
     base: str | None = option("--base", metavar="IMAGE", help="another base image, for a single image")
     names: tuple[str, ...] = _names()
     aeron_version: str | None = _aeron_version()
@@ -30,9 +30,9 @@ class OwnImageOptions:
     folder: Path = option(metavar="FOLDER", help="the service's folder, with requirements.txt")
     tag: str = option("--tag", required=True, metavar="IMAGE", help="the name of the image, such as bank:1")
     ignore: tuple[str, ...] = option(
-        "--ignore", action="append", default=[], metavar="PATTERN", help="what of it is left out; may be repeated"
+        "--ignore", action="append", default=[], metavar="PATTERN", help="files to leave out; may be repeated"
     )
-    offline: bool = option("--offline", help="as of `images build`, for the node's image")
+    offline: bool = option("--offline", help="build the node's image as `images build --offline` does")
     json: bool = json_option()
 
 
@@ -69,7 +69,7 @@ class CertificatesOptions:
     dir: Path = option("--dir", required=True, metavar="FOLDER", help="where they are written")
     members: int = option("--members", default=3, help="1 to 9 (default 3)")
     days: int = option("--days", default=365, help="days of validity (default 365)")
-    renew: bool = option("--renew", help="new certificates of the authority that is there")
+    renew: bool = option("--renew", help="issue new certificates from the existing authority")
     json: bool = json_option()
 
 
@@ -86,7 +86,7 @@ class UserOptions:
 
 @dataclass(frozen=True)
 class CompletionOptions:
-    shell: str = option(choices=["bash", "zsh", "fish"], help="for which shell")
+    shell: str = option(choices=["bash", "zsh", "fish"], help="the shell")
 
 
 def add_commands(commands: Commands) -> None:

@@ -168,7 +168,7 @@ def _one(options: CampaignOptions, folder: Path, origin: SeedOrigin, seeds: rang
     if options.out is not None:
         raise UsageError("--dir keeps the run of one seed and writes no lines: remove --out")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(f"{folder} is there already and not an empty folder: give another --dir")
+        raise UsageError(f"{folder} exists and is not an empty folder: give another --dir")
     cluster_file.require_room(folder)
     outcome = keep_seed(origin, folder).outcome
     print(json.dumps(outcome.to_fields(), indent=2), flush=True)

@@ -33,7 +33,7 @@ def carry(options: CarryOptions) -> int:
     text, name, seed = _failure(options.run.absolute())
     with run_folder(options.out, f"{name}-carried") as folder:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise UsageError(f"{folder} is there already and not an empty folder: give another --out")
+            raise UsageError(f"{folder} exists and is not an empty folder: give another --out")
         schedule = schedule_of(text, name, seed, folder / SIMULATED_RUN)
         write_atomically(folder / TEXT_FILE, schedule.scenario.text)
         note(f"in the simulation: {schedule.wanted}")

@@ -35,7 +35,7 @@ class UpOptions:
     members: int | None = option("--members", help="1 to 9 (default 3)")
     runtime: str | None = option("--runtime", choices=LIVE_RUNTIMES, help="processes (default) or containers")
     components: str | None = option(
-        "--components", choices=LAYOUTS, help="one process a member (default), or one a component"
+        "--components", choices=LAYOUTS, help="one process per member (default), or one per component"
     )
     profile: str | None = option("--profile", choices=["aeron", "test"], help="time-outs and lengths (default test)")
     sync_level: int | None = option("--sync-level", choices=SYNC_LEVELS, help="Aeron's file.sync.level (default 0)")
@@ -43,7 +43,7 @@ class UpOptions:
         "--leader-disconnect-ms",
         type=above_zero,
         metavar="MS",
-        help="elect another leader when its connection is gone for so long (default: heartbeat time-out alone)",
+        help="elect another leader once its connection is lost for MS (default: heartbeat time-out alone)",
     )
     service: str | None = option(
         "--service",
@@ -55,7 +55,7 @@ class UpOptions:
     system: str | None = system_option()
     launcher: str | None = launcher_option()
     jvm: str | None = jvm_option()
-    base_port: int | None = option("--base-port", help="first of ten ports a member (default: free ones)")
+    base_port: int | None = option("--base-port", help="first of ten ports per member (default: free ones)")
     timeout: float = option(
         "--timeout",
         type=seconds,
@@ -86,7 +86,7 @@ class StatusOptions:
 class TopOptions:
     dir: Path = cluster_option()
     every: float = option("--every", type=seconds, default=1.0, help="seconds between two looks (default 1)")
-    count: int | None = option("--count", type=above_zero, help="end after so many looks (default: go on)")
+    count: int | None = option("--count", type=above_zero, help="end after this many updates (default: go on)")
     json: bool = json_option()
 
 
@@ -95,7 +95,7 @@ class UiOptions:
     dir: Path | None = option("--dir", metavar="RUNS", help="a folder of runs, or one run (default: ./runs)")
     lake: str | None = option("--lake", help="show the runs of a lake instead, read only")
     port: int = option("--port", type=port_number, default=8090, help="on loopback: default 8090, 0 for a free one")
-    read_only: bool = option("--read-only", help="only show: no button, no fault, no command")
+    read_only: bool = option("--read-only", help="show only: no buttons, faults or commands")
     json: bool = json_option("print the address as JSON")
 
 
@@ -130,7 +130,7 @@ class CompareAndSetOptions:
     client: RequestOptions
     key: str = option(help="the key")
     expected: str = option(help="the value it must have")
-    new: str = option(help="the new one")
+    new: str = option(help="the new value")
 
 
 @dataclass(frozen=True)
@@ -161,24 +161,26 @@ class LoadOptions:
         type=duration,
         help="such as 30s or 2m (default 10s; with --web counted from the first start)",
     )
-    runtime: str | None = option("--runtime", choices=LIVE_RUNTIMES, help="of a fresh cluster (default process)")
+    runtime: str | None = option(
+        "--runtime", choices=LIVE_RUNTIMES, help="runtime of a fresh cluster (default process)"
+    )
     service: str | None = option(
-        "--service", help="of a fresh cluster: as for `up`, module:Class from the current folder"
+        "--service", help="service of a fresh cluster, as for `up`: module:Class from the current folder"
     )
     model: str | None = model_option()
     schema: str | None = schema_option()
     system: str | None = system_option()
     web: bool = option("--web", help="start and stop the load on locust's page, on loopback")
-    web_port: int | None = option("--web-port", help="of the page: default 8089, 0 for a free one")
+    web_port: int | None = option("--web-port", help="port of the page: default 8089, 0 for a free one")
     dir: Path | None = option("--dir", help="the folder of a cluster that runs (default: a fresh cluster)")
     new_dir: Path | None = option("--new-dir", help="where to start a fresh cluster (default: a new folder in ./runs)")
-    members: int | None = option("--members", help="of a fresh cluster (default 3)")
+    members: int | None = option("--members", help="members of a fresh cluster (default 3)")
     user: str | None = option(
         "--user", help="workbench, register, append, echo, ledger, timers or module:Class (default: the service's)"
     )
-    rate: float = option("--rate", default=10.0, help="operations a second of each user, 0 for no limit")
+    rate: float = option("--rate", default=10.0, help="operations per second of each user, 0 for no limit")
     timeout: float = option("--timeout", type=seconds, default=5.0, help="seconds to wait for an answer (default 5)")
-    seed: int = option("--seed", default=1, help="of the users' random numbers (default 1)")
+    seed: int = option("--seed", default=1, help="seed of the users' random numbers (default 1)")
     credentials: str | None = option("--credentials", metavar="FILE", help="credentials for all users, if required")
     labels: tuple[tuple[str, str], ...] = labels_option()
     json: bool = json_option()
@@ -197,7 +199,7 @@ def add_commands(commands: Commands) -> None:
     register.add("write", "set a key", WriteOptions, "client:write")
     register.add("cas", "set a key if it has the expected value", CompareAndSetOptions, "client:compare_and_set")
     services.add("append", "append to a list, or read it with --read", AppendOptions, "client:append")
-    services.add("echo", "get a text back", EchoOptions, "client:echo")
+    services.add("echo", "send a text and get it back", EchoOptions, "client:echo")
     services.add("call", "send a text to a custom service, and print its answer", CallOptions, "client:call")
     commands.add(
         "load", "run locust users against a cluster, and judge the run", LoadOptions, "load:load", prints_verdict=True

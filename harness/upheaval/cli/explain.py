@@ -33,8 +33,8 @@ def explain(options: ExplainOptions) -> int:
             raise UsageError(f"unknown promise {options.promise!r}{did_you_mean(options.promise, list(Promise))}")
         broken = [finding for finding in broken if finding.promise == named]
     if not broken:
-        which = "no promise" if options.promise is None else f"not {options.promise}"
-        raise UsageError(f"{run.path} breaks {which}: upheaval verify says what it shows")
+        which = "breaks no promise" if options.promise is None else f"does not break {options.promise}"
+        raise UsageError(f"{run.path} {which}: see `upheaval verify`")
     explanation = explanation_of(run, broken[0])
     print(json.dumps(explanation.to_fields(), indent=2) if options.json else as_text(run, explanation))
     return CommandStatus.VALID

@@ -68,7 +68,7 @@ def _search() -> Any:
         "--search",
         choices=SEARCHES,
         default=SEARCHES[0],
-        help="delivery: seeds with priorities of channels between members, too (default uniform)",
+        help="delivery: also run seeds with priorities of the channels between members (default uniform)",
     )
 
 
@@ -88,12 +88,15 @@ class DemoOptions:
     system: str | None = system_option()
     launcher: str | None = launcher_option()
     jvm: str | None = jvm_option()
-    jar: Path | None = option("--jar", metavar="PATH", help="Aeron's jar aeron-all, kept for later; implies its system")
+    jar: Path | None = option("--jar", metavar="PATH", help="Aeron's jar aeron-all, kept for later; implies --system")
     components: str = option(
-        "--components", choices=LAYOUTS, default="together", help="one process a member (default), or one a component"
+        "--components",
+        choices=LAYOUTS,
+        default="together",
+        help="one process per member (default), or one per component",
     )
     sync_level: int = option("--sync-level", choices=SYNC_LEVELS, default=0, help="Aeron's file.sync.level (default 0)")
-    seed: int = option("--seed", default=1, help="of the workload (default 1)")
+    seed: int = option("--seed", default=1, help="seed of the workload (default 1)")
     operations: int = option(
         "--operations", default=2000, help="acknowledged operations in each of five phases (default 2000)"
     )
@@ -119,7 +122,8 @@ class RunOptions:
     schema: str | None = schema_option()
     dir: Path | None = _new_run_folder()
     shrink: bool = option(
-        "--shrink", help="if it breaks a promise, make it simpler as long as it fails alike, as `upheaval shrink` does"
+        "--shrink",
+        help="if it breaks a promise, make it simpler as long as it fails in the same way, as `upheaval shrink` does",
     )
     labels: tuple[tuple[str, str], ...] = labels_option()
     json: bool = _result_as_json()
@@ -154,7 +158,9 @@ class CampaignOptions:
     compatibility: str = _compatibility()
     launcher: str | None = launcher_option()
     jvm: str | None = jvm_option()
-    seeds: str = option("--seeds", default="1..100", metavar="A..B", help="both included (default 1..100)")
+    seeds: str = option(
+        "--seeds", default="1..100", metavar="A..B", help="A..B with both included, or one number (default 1..100)"
+    )
     search: str = _search()
     workers: int = option("--workers", default=1, help="how many processes (default 1)")
     engine: str = engine_option()
@@ -169,11 +175,11 @@ class CampaignOptions:
     out: Path | None = option("--out", metavar="FOLDER", help="write a line of JSON per seed, and the summary")
     dir: Path | None = option("--dir", help="keep the run folder, for a single seed")
     shrink: bool = option(
-        "--shrink", help="stop at the first seed that fails, and make it simpler as long as it fails alike"
+        "--shrink", help="stop at the first seed that fails, and make it simpler as long as it fails in the same way"
     )
     canary: bool = option(
         "--canary",
-        help="run seeds with a planted bug, too, drawn by the first seed: one that is not found is a failure",
+        help="also run seeds with a planted bug, which the first seed draws; fail if none finds it",
     )
     planted: str | None = option(
         "--planted", type=bug, metavar="BUG", help="use a test build with this bug; stop when a seed finds it"
@@ -194,14 +200,12 @@ class ZooOptions:
         "--repeats", type=above_zero, default=1, metavar="N", help="searches for each bug (default 1)"
     )
     first_seed: int = option(
-        "--first-seed", type=above_zero, default=1, metavar="SEED", help="of the first search (default 1)"
+        "--first-seed", type=above_zero, default=1, metavar="SEED", help="seed of the first search (default 1)"
     )
     search: str = _search()
     shrink: bool = option("--shrink", help="make the seed that found each bug simpler, and say how small it becomes")
     jobs: int = option("--jobs", type=above_zero, default=1, metavar="N", help="how many processes (default 1)")
-    out: Path | None = option(
-        "--out", metavar="FOLDER", help="keep the searches here, and go on with those that are there"
-    )
+    out: Path | None = option("--out", metavar="FOLDER", help="keep the searches here, and continue those found here")
     json: bool = json_option("print the rows as JSON")
 
 
@@ -261,7 +265,7 @@ class WhenOptions:
 class FixedOptions:
     promise: str = option(metavar="PROMISE", help="the id of the promise that was broken")
     since: tuple[Path, ...] = option(
-        nargs="+", metavar="CAMPAIGN", help="folders, or lines (seeds.jsonl), of campaigns after the fix"
+        nargs="+", metavar="CAMPAIGN", help="folders of campaigns after the fix, or their seeds.jsonl"
     )
     before: Path = option("--before", required=True, metavar="CAMPAIGN", help="the campaign that showed the failure")
     rule: str | None = option("--rule", metavar="RULE", help="only failures with this rule in their fingerprint")
@@ -270,12 +274,16 @@ class FixedOptions:
 
 @dataclass(frozen=True)
 class TrackRecordOptions:
-    issues: tuple[str, ...] = option(nargs="*", metavar="ISSUE", help="issues of Aeron's (default: all)")
+    issues: tuple[str, ...] = option(nargs="*", metavar="ISSUE", help="numbers of Aeron's issues (default: all)")
     runtime: str | None = _live_runtime()
     tries: int = option("--tries", type=above_zero, default=3, metavar="N", help="runs on each version (default 3)")
     dir: Path | None = option("--dir", metavar="FOLDER", help="where the run folders go (default: ./runs)")
     out: Path | None = option(
-        "-o", "--out", former=["--write"], metavar="FILE", help="write the rows into such a page, too"
+        "-o",
+        "--out",
+        former=["--write"],
+        metavar="FILE",
+        help="also write the rows into a page like docs/track-record.md",
     )
     json: bool = json_option()
 
@@ -284,7 +292,7 @@ class TrackRecordOptions:
 class KillOptions:
     dir: Path = cluster_option()
     component: str | None = option(
-        "--component", choices=COMPONENTS, help="only this one, of a member with --components split"
+        "--component", choices=COMPONENTS, help="only this component, of a member with --components split"
     )
     member: int = member_argument()
     json: bool = json_option()
@@ -301,7 +309,7 @@ class WipeOptions:
 class DamageOptions:
     dir: Path = cluster_option()
     member: int = member_argument()
-    part: str = option(choices=DAMAGED_PARTS, help="what of its log is changed")
+    part: str = option(choices=DAMAGED_PARTS, help="what to change in its log")
     json: bool = json_option()
 
 
@@ -331,7 +339,7 @@ def add_commands(commands: Commands) -> None:
     )
     commands.add(
         "shrink",
-        "make a failed run or seed simpler as long as it fails alike: its cluster, load, faults and settings",
+        "make a failed run or seed simpler as long as it fails in the same way: its cluster, load, faults and settings",
         ShrinkOptions,
         "shrink:shrink",
     )
@@ -358,7 +366,7 @@ def add_commands(commands: Commands) -> None:
     commands.add("zoo", "search for planted bugs, and say which ones campaigns find", ZooOptions, "zoo:zoo")
     commands.add(
         "track-record",
-        "run known bugs of Aeron, on a version that has each and on versions that have not",
+        "run known bugs of Aeron, each on a version that has it and on versions that do not",
         TrackRecordOptions,
         "track_record:track_record",
     )

@@ -49,7 +49,7 @@ def _engine() -> Any:
 
 
 def _format() -> Any:
-    return option("--format", choices=TABLE_FORMATS, help="the rows for other programs, with --out in a file")
+    return option("--format", choices=TABLE_FORMATS, help="rows for other programs: print them, or write them to --out")
 
 
 def _members() -> Any:
@@ -77,7 +77,7 @@ class RunsOptions:
 class VerifyOptions(RunsOptions):
     """Of `verify`: run folders, or a lake."""
 
-    new: bool = option("--new", help="of a lake, only the runs that this version of the judge has not judged")
+    new: bool = option("--new", help="only those runs of the lake that this version has not judged")
 
 
 @dataclass(frozen=True)
@@ -107,12 +107,12 @@ class CheckOptions:
 @dataclass(frozen=True)
 class ExportOptions:
     run: Path = run_argument()
-    format: str = option("--format", required=True, choices=EXPORT_FORMATS, help="whose notation")
+    format: str = option("--format", required=True, choices=EXPORT_FORMATS, help="the other judge")
     kind: str = option(
         "--kind",
         choices=EXPORT_KINDS,
         default=EXPORT_KINDS[0],
-        help=f"operations on these keys of the service workbench (default {EXPORT_KINDS[0]})",
+        help=f"which keys of the service workbench (default {EXPORT_KINDS[0]})",
     )
     out: Path | None = option(
         "-o", "--out", former=["--output"], metavar="FILE", help="the file (default: standard output)"
@@ -134,14 +134,14 @@ class ReportOptions:
 @dataclass(frozen=True)
 class ElectionsOptions:
     run: Path = run_argument()
-    number: int | None = option(type=above_zero, nargs="?", metavar="N", help="the number of one, from 1 on")
+    number: int | None = option(type=above_zero, nargs="?", metavar="N", help="the number of an election, from 1")
     json: bool = json_option()
 
 
 @dataclass(frozen=True)
 class ExplainOptions:
     run: Path = run_argument()
-    promise: str | None = option("--promise", metavar="ID", help="of several broken ones (default: the first in time)")
+    promise: str | None = option("--promise", metavar="ID", help="which broken promise (default: the first in time)")
     json: bool = json_option()
 
 
@@ -153,7 +153,7 @@ class WatchOptions:
         metavar="COMMAND",
         help="run this at the first finding on each promise, with an object of JSON as its standard input",
     )
-    json: bool = json_option("print one object a line")
+    json: bool = json_option("print one object per line")
 
 
 @dataclass(frozen=True)
@@ -173,17 +173,19 @@ class TraceOptions:
     )
     requests: bool = option(
         "--requests",
-        help="the requests to a custom service in the log, with their answers; --message names these",
+        help="print the requests to a custom service and their answers, from the log; --message names requests",
     )
-    json: bool = json_option("print one object a line, as in the run folder")
+    json: bool = json_option("print one object per line, as in the run folder")
 
 
 @dataclass(frozen=True)
 class LogsOptions:
     run: Path = run_argument()
     members: tuple[int, ...] = _members()
-    level: str = option("--level", choices=LOG_LEVELS, default=LOG_LEVELS[0], help="from this level on (default info)")
-    json: bool = json_option("print one object a line")
+    level: str = option(
+        "--level", choices=LOG_LEVELS, default=LOG_LEVELS[0], help="the lowest level to print (default info)"
+    )
+    json: bool = json_option("print one object per line")
 
 
 @dataclass(frozen=True)
@@ -221,10 +223,12 @@ class QueryOptions:
     sql: str | None = option(nargs="?", metavar="SQL", help="a query, such as 'SELECT * FROM availability'")
     lake: str = _lake()
     list: bool = option("--list", help="print the tables and views with their columns")
-    limit: int = option("--limit", type=above_zero, default=1000, metavar="N", help="print so many rows (default 1000)")
+    limit: int = option(
+        "--limit", type=above_zero, default=1000, metavar="N", help="print at most N rows (default 1000)"
+    )
     format: str | None = _format()
     out: Path | None = option("-o", "--out", former=["--output"], metavar="FILE", help="the file of --format")
-    json: bool = json_option("print one object a line")
+    json: bool = json_option("print one object per line")
     engine: str = _engine()
     master: str | None = master_option()
 
@@ -240,7 +244,7 @@ class AskOptions:
         type=objective,
         default=0.999,
         metavar="PERCENT",
-        help="of the time that clients are to have answers (default 99.9)",
+        help="share of the time in which clients should get answers (default 99.9)",
     )
     between: tuple[tuple[str, str, str], ...] = option(
         "--between",
@@ -256,13 +260,13 @@ class AskOptions:
         action="append",
         default=[],
         metavar="QUESTION",
-        help=f"end with 1 if the answer is bad news: {', '.join(ALARMS)}; may be repeated",
+        help=f"exit with 1 if the answer is bad news: {', '.join(ALARMS)}; may be repeated",
     )
     format: str | None = _format()
     out: Path | None = option(
         "-o", "--out", former=["--output"], metavar="FILE", help="write an HTML page instead, or the rows of --format"
     )
-    json: bool = json_option("print one object a line")
+    json: bool = json_option("print one object per line")
     engine: str = _engine()
     master: str | None = master_option()
 
@@ -277,7 +281,7 @@ class LakeOptions:
 class DropOptions:
     lake: str = _lake()
     older_than_s: float | None = option(
-        "--older-than", type=age, metavar="AGE", help="runs and campaigns that are so old, such as 90d"
+        "--older-than", type=age, metavar="AGE", help="runs and campaigns older than this, such as 90d"
     )
     runs: tuple[str, ...] = option(
         "--run", action="append", default=[], metavar="ID", help="this run or campaign; may be repeated"
@@ -288,7 +292,7 @@ class DropOptions:
 @dataclass(frozen=True)
 class LakeExportOptions:
     lake: str = _lake()
-    out: Path = option("-o", "--out", required=True, metavar="FILE", help="the database; one that is there is replaced")
+    out: Path = option("-o", "--out", required=True, metavar="FILE", help="the database; an existing one is replaced")
     json: bool = json_option()
 
 
@@ -350,7 +354,7 @@ def add_commands(commands: Commands) -> None:
     )
     commands.add(
         "tamper",
-        "forge copies of valid runs in every way of a set of edits, and count what the verdict does not notice",
+        "forge copies of valid runs by each of a set of edits, and count those that the verdict does not notice",
         TamperOptions,
         "tamper:tamper",
     )
@@ -382,6 +386,6 @@ def _add_commands_on_lakes(commands: Commands) -> None:
         ("optimize", "compact small files, and remove rows that were replaced", LakeOptions),
         ("drop", "erase runs and campaigns, with all files that had rows of them", DropOptions),
         ("export", "write tables and views to a DuckDB database, for programs that show charts", LakeExportOptions),
-        ("migrate", "give a lake of an older version the format of this one", LakeOptions),
+        ("migrate", "convert a lake of an older version to the format of this one", LakeOptions),
     ):
         lakes.add(name, text, options, f"upheaval_pipeline.lake_commands:{name}")

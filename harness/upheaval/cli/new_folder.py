@@ -23,7 +23,7 @@ def newest() -> Path:
     folder = runs_folder()
     manifests = [*folder.glob(f"*/{_MANIFEST}"), *folder.glob(f"*/*/{_MANIFEST}")]
     if not manifests:
-        raise UsageError(f"no run in {folder}: name a run folder")
+        raise UsageError(f"the folder {folder} has no run: name a run folder")
     run = max(manifests, key=lambda manifest: manifest.stat().st_mtime_ns).parent
     note(f"the newest run: {run}")
     return run

@@ -31,10 +31,10 @@ class MemberOptions:
 class UpgradeOptions:
     dir: Path = cluster_option()
     app_version: str | None = option(
-        "--app-version", metavar="X.Y.Z", help="of the application, for members in processes"
+        "--app-version", metavar="X.Y.Z", help="new version of the application, for members in processes"
     )
-    image: str | None = option("--image", help="for members in containers")
-    to: str | None = option("--to", metavar="SYSTEM", help="the version of members of Aeron, as in aeron:1.51.0")
+    image: str | None = option("--image", help="new image, for members in containers")
+    to: str | None = option("--to", metavar="SYSTEM", help="new version of members of Aeron, such as aeron:1.51.0")
     json: bool = json_option()
 
 
@@ -65,14 +65,14 @@ class CompanionOptions:
     dir: Path = cluster_option()
     action: str = option(nargs="?", default="status")
     source: str | None = option(
-        "--source", choices=["ANY", "LEADER", "FOLLOWER"], help="whom to copy from (default ANY)"
+        "--source", choices=["ANY", "LEADER", "FOLLOWER"], help="which members to copy from (default ANY)"
     )
     replay_start: str | None = option(
         "--replay-start",
         choices=["BEGINNING", "LATEST_SNAPSHOT"],
         help="where the copy of the log begins (default BEGINNING)",
     )
-    credentials: Path | None = option("--credentials", metavar="FILE", help="its file of `upheaval credentials add`")
+    credentials: Path | None = option("--credentials", metavar="FILE", help="its file from `upheaval credentials add`")
     timeout: float = option("--timeout", type=seconds, default=30.0, help="seconds to wait for the effect (default 30)")
     json: bool = json_option()
 
@@ -86,7 +86,7 @@ class NewClusterOptions:
     members: int = option("--members", default=3, help="1 to 9 (default 3)")
     runtime: str | None = option("--runtime", choices=LIVE_RUNTIMES, help="processes (default) or containers")
     service: str | None = option("--service")
-    base_port: int | None = option("--base-port", help="first of ten ports a member (default: free ones)")
+    base_port: int | None = option("--base-port", help="first of ten ports per member (default: free ones)")
     timeout: float = option(
         "--timeout",
         type=seconds,
@@ -99,10 +99,12 @@ class NewClusterOptions:
 
 @dataclass(frozen=True)
 class CleanOptions:
-    runs: float | None = option("--runs", type=age, metavar="OLDER_THAN", help="and run folders that old, such as 7d")
-    dir: Path | None = option("--dir", metavar="FOLDER", help="where these are (default: the folder of runs)")
+    runs: float | None = option(
+        "--runs", type=age, metavar="OLDER_THAN", help="also remove run folders older than this, such as 7d"
+    )
+    dir: Path | None = option("--dir", metavar="FOLDER", help="where the run folders are (default: ./runs)")
     dry_run: bool = option("--dry-run", help="only show what there is")
-    json: bool = json_option("print one object a line")
+    json: bool = json_option("print one object per line")
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,7 @@ def add_commands(commands: Commands) -> None:
     commands.group("operate")
     commands.add("start", "start a member's stopped components", MemberOptions, "members:start")
     commands.add("stop", "stop one member gracefully", MemberOptions, "operate:stop")
-    commands.add("upgrade", "rolling restart, with a new version", UpgradeOptions, "operate:upgrade")
+    commands.add("upgrade", "restart members one by one, with a new version", UpgradeOptions, "operate:upgrade")
     commands.add(
         "replace",
         "give a stopped member a new host and wait until it has caught up",

@@ -195,7 +195,7 @@ def cluster_option() -> Any:
 
 def member_argument() -> Any:
     """The member that a command is about."""
-    return option(metavar="MEMBER", help="the member's id, from 0 on")
+    return option(metavar="MEMBER", help="the member's id, from 0")
 
 
 def run_argument(text: str = "the run folder") -> Any:
@@ -261,7 +261,7 @@ def json_option(text: str = "print JSON instead of text", **keywords: Any) -> An
 
 def engine_option() -> Any:
     """What runs or judges many: this machine's Python, or Spark's tasks."""
-    return option("--engine", choices=["python", "spark"], default="python", help="default python")
+    return option("--engine", choices=["python", "spark"], default="python", help="what does the work (default python)")
 
 
 def master_option() -> Any:

@@ -85,7 +85,7 @@ def _require_no_search(run: Path) -> None:
     from upheaval.cli.shrink import smallest_of
 
     if smallest_of(run).exists():
-        raise UsageError(f"{smallest_of(run)} is there already: give another --dir")
+        raise UsageError(f"{smallest_of(run)} exists: give another --dir")
 
 
 def _shrink(run: Path, labels: Sequence[tuple[str, str]]) -> None:
@@ -119,7 +119,7 @@ def new_run(folder: Path | None, name: str) -> Iterator[Path]:
     with run_folder(folder, name) as chosen:
         path = chosen.absolute()
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            raise UsageError(f"{path} is there already and not an empty folder: give another --dir")
+            raise UsageError(f"{path} exists and is not an empty folder: give another --dir")
         cluster_file.require_room(path)
         yield path
 

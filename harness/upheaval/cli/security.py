@@ -83,6 +83,6 @@ def _write_new(path: Path, text: str) -> None:
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE)
     except FileExistsError:
-        raise UsageError(f"{path} is there already: give another --out") from None
+        raise UsageError(f"{path} exists: give another --out") from None
     with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
         stream.write(text)

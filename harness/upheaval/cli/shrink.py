@@ -163,7 +163,7 @@ def _shrink_text(
 def _make_room(out: Path) -> None:
     searches = (out / TRIES_FILE, out / TEXT_TRIES_FILE)
     if out.exists() and (not out.is_dir() or (_has_files(out) and not any(map(Path.is_file, searches)))):
-        raise UsageError(f"{out} is there already and no search: give another --out")
+        raise UsageError(f"{out} exists and is not the folder of a search: give another --out")
     cluster_file.require_room(out)
 
 

@@ -1,4 +1,4 @@
-"""`upheaval track-record`: runs known bugs of Aeron on a version that has each and on those that have not."""
+"""`upheaval track-record`: runs known bugs of Aeron, each on a version that has it and on versions that do not."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ _RESULTS: Final = "| issue | Aeron | runs | found | valid | rate, 95 % interval 
 _PAGE: Final = """\
 # Track record
 
-Known bugs of released versions of Aeron Cluster, on members of a version that has each and of versions that have not:
+Known bugs of released versions of Aeron Cluster, each on members of a version that has it and of versions that do not:
 
 ```sh
 {command} --out FILE         # this page; with issues named it replaces their rows

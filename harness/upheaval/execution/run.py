@@ -170,7 +170,7 @@ def read_origin(folder: Path) -> tuple[Scenario, StoredResult]:
     if test is not None:
         raise UsageError(f"a pytest test made {folder}: replay it by `{test}`")
     if not scenario_file.is_file() or not result_file.is_file():
-        raise UsageError(f"{folder} is not a run of a scenario: it has no {scenario_file.name} and {RESULT_FILE}")
+        raise UsageError(f"{folder} is not a run of a scenario: it lacks {scenario_file.name} or {RESULT_FILE}")
     stored = read_result(folder)
     return parse_scenario(jsonfields.read_text(scenario_file), name=stored.scenario, where=str(scenario_file)), stored
 

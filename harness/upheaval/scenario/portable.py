@@ -176,7 +176,7 @@ class _Writer:
         if rest:
             role, is_picked = self._follower(rest, hit | idle, set(picked))
             if not role:
-                raise UsageError(f"fault {name!r}: no role tells {word} from the other followers")
+                raise UsageError(f"fault {name!r}: no role distinguishes {word} from the other followers")
             roles |= dict.fromkeys(rest, role)
             picked |= dict.fromkeys(rest, role) if is_picked else {}
         parts = [part if (member := _member(part)) is None else roles[member] for part in word.split(",")]

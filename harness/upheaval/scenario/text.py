@@ -214,7 +214,7 @@ class _Reader:
     def _read_fault(self, line: Statement) -> None:
         name = line.take_name("name of the fault")
         if name in self._active:
-            line.fail(f"fault {name!r} is there already: heal it first, or give this one another name")
+            line.fail(f"fault {name!r} is already active: heal it first, or give this one another name")
         kind = line.take_one_of("fault", self._faults)
         fault = self._faults[kind](line, kind)
         line.checked(lambda: fault.require_possible(self._cluster.members))

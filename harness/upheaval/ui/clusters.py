@@ -62,7 +62,7 @@ def start_cluster(folder: Path, plan: ClusterPlan) -> AnyCluster:
         # One of two requests that come together makes it.
         path.mkdir()
     except FileExistsError:
-        raise UsageError(f"{plan.name} is there already: choose another name") from None
+        raise UsageError(f"{plan.name} exists: choose another name") from None
     try:
         cluster = create_cluster(plan.runtime, path, plan.spec)
     except BaseException:

@@ -185,19 +185,19 @@ CALLS = (
         CALLS_RUN,
         a_call_waits_through_the_quiet_time,
         Promise.PROGRESS,
-        ("no client was answered for 7", "and members 0, 1, 2 were well (allowed: 1320 ms)"),
+        ("no client was answered for 7", "and members 0, 1, 2 were healthy (allowed: 1320 ms)"),
     ),
     BadRun(
         CALLS_RUN,
         calls_in_the_quiet_time_are_never_taken,
         Promise.PROGRESS,
-        ("no client was answered for 6", "and members 0, 1, 2 were well (allowed: 1320 ms)"),
+        ("no client was answered for 6", "and members 0, 1, 2 were healthy (allowed: 1320 ms)"),
     ),
     BadRun(
         CALLS_RUN,
         nobody_gets_a_session_in_the_quiet_time,
         Promise.PROGRESS,
-        ("no client was answered for ", "and members 0, 1, 2 were well (allowed: 1322 ms)"),
+        ("no client was answered for ", "and members 0, 1, 2 were healthy (allowed: 1322 ms)"),
     ),
     BadRun(
         CALLS_RUN,

@@ -200,7 +200,7 @@ def nobody_comes_to_the_leader_any_more(run: Path) -> None:
 
 def _still(damage: Any, *more: str, verdict: Verdict = Verdict.INVALID) -> BadRun:
     """A follower is killed meanwhile; the other two are a quorum."""
-    says = ("no client was answered for ", "while clients asked, member ", "were well (allowed: 1320 ms)", *more)
+    says = ("no client was answered for ", "while clients asked, member ", "were healthy (allowed: 1320 ms)", *more)
     return BadRun("follower-killed-and-returned", damage, Promise.PROGRESS, says, verdict)
 
 
@@ -231,7 +231,11 @@ CLIENT_TIMES = (
         "follower-killed-and-returned",
         nobody_comes_to_the_leader_any_more,
         Promise.PROGRESS,
-        ("no client was answered for ", "while clients asked, member 0 led, and members 0", "were well (allowed: 13"),
+        (
+            "no client was answered for ",
+            "while clients asked, member 0 led, and members 0",
+            "were healthy (allowed: 13",
+        ),
     ),
     _still(nobody_is_answered_by_a_leader_whose_module_takes_nothing, "member 0 led with a module that was not active"),
     _still(nobody_is_answered_while_the_machine_is_starved, "stalls of 240 ms", verdict=Verdict.UNKNOWN),

@@ -303,7 +303,7 @@ PROTOCOL = (
     BadRun(KILLED, no_node_state, Promise.VOTES_KEPT, ("member-1/cluster/node-state.dat",), Verdict.UNKNOWN),
     BadRun(KILLED, no_trace_of_a_follower, Promise.VOTES_KEPT, ("member 1",), Verdict.UNKNOWN),
     BadRun(KILLED, an_empty_trace_of_a_follower, Promise.VOTES_KEPT, ("member-1/trace.jsonl",), Verdict.UNKNOWN),
-    _commits(a_commit_position_without_a_quorum, "member 2 called position 1048576 committed", "members 2 had"),
+    _commits(a_commit_position_without_a_quorum, "member 2 called position 1048576 committed", "members had it (2)"),
     _commits(an_announced_commit_position_without_a_quorum, "member 2 called position 1048576", "in term 1"),
     _commits(
         an_old_log_that_is_committed_before_the_term_is_named, "committed in term 1", "are needed", scenario=ALL_KILLED

@@ -138,10 +138,12 @@ TIMELY = (
     _wrong(an_entry_is_a_second_earlier_than_those_before_it, "term 1 at position 30", "earlier than an entry before"),
     _wrong(a_term_is_an_hour_too_early, "term 1 at position 14", "before member 2 began to lead", "member-2/trace"),
     _wrong(the_log_is_an_hour_ahead_from_the_middle_of_a_term_on, "term 1 at position", "member 2 had ceased to lead"),
-    _late(the_next_leader_comes_ten_seconds_later, "no member led for 1", "members 1, 2 were well (allowed: 5000 ms)"),
+    _late(
+        the_next_leader_comes_ten_seconds_later, "no member led for 1", "members 1, 2 were healthy (allowed: 5000 ms)"
+    ),
     _late(
         the_next_leader_comes_four_seconds_after_an_orderly_end,
-        "after the orderly end of member 0, the leader before, while members 1, 2 were well (allowed: 4000 ms)",
+        "after the orderly end of member 0, the leader before, while members 1, 2 were healthy (allowed: 4000 ms)",
         scenario="leader-stopped",
     ),
     _late(
@@ -161,11 +163,11 @@ TIMELY = (
     ),
     _early(
         a_follower_hears_its_leader_right_before_it_gives_it_up,
-        "member 2 began an election because its leader was silent, of which it had heard 300 ms before",
+        "member 2 began an election because its leader was silent; it had heard from its leader only 300 ms before",
     ),
     _early(
         a_follower_calls_a_leader_disconnected_that_it_has_just_heard,
-        "because its leader was disconnected, of which it had heard 300 ms before",
+        "because its leader was disconnected; it had heard from its leader only 300 ms before",
         "time-out: 400 ms",
     ),
     _late(the_members_had_shorter_time_outs, "no member led for 1548 ms", "allowed: 1420 ms"),

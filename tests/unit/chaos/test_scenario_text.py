@@ -168,7 +168,7 @@ def test_every_statement_is_read() -> None:
         ("inject a blackhole clients -> clients", "1:1: clients and clients have no link"),
         ("inject a blackhole leader -> follower channel=ingress", "1:1: channel ingress is that between clients and"),
         ("inject a blackhole clients -> leader channel=log", "1:1: channel ingress is that between clients and"),
-        ("inject a reset clients <-> leader by=packets", "1:1: filters of packets lie between members"),
+        ("inject a reset clients <-> leader by=packets", "1:1: packet filters act between members only"),
         ("inject a slow leader -> follower latency-ms=-3", "1:34: latency-ms must be a number"),
         ("heal a", "1:6: no fault is called 'a'"),
         ("wait sent Vot", "1:11: unknown message 'Vot'"),
@@ -254,7 +254,7 @@ def test_no_statement_about_the_whole_text_replaces_another(statement: str) -> N
 
 def test_a_fault_that_is_there_cannot_be_put_in_again() -> None:
     text = "title x\ninject a kill leader\ninject a kill leader"
-    with pytest.raises(UsageError, match="bad:3:8: fault 'a' is there already"):
+    with pytest.raises(UsageError, match="bad:3:8: fault 'a' is already active"):
         parse_scenario(text, name="bad", where="bad")
 
 

@@ -96,7 +96,7 @@ def test_a_follower_that_waits_for_too_long_is_found(tmp_path: Path, faults: tup
     run = run_with(tmp_path, leads_until(IN_TIME_S), FOLLOWER_LATE, *faults)
     found = judged(run)
     assert (found.verdict, found.members, found.late_ms) == (Verdict.INVALID, (1,), 500)
-    assert "member 1 stayed a follower for 2500 ms without a word of its leader" in found.detail
+    assert "member 1 stayed a follower for 2500 ms without hearing from its leader" in found.detail
 
 
 def test_a_follower_that_hears_its_leader_again_is_found_too(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_a_follower_that_hears_its_leader_again_is_found_too(tmp_path: Path) -> 
 def test_a_leader_that_stays_without_a_quorum_is_found(tmp_path: Path) -> None:
     found = judged(run_with(tmp_path, leads_until(LATE_S), FOLLOWER_IN_TIME))
     assert (found.verdict, found.members) == (Verdict.INVALID, (0,))
-    assert "member 0 stayed a leader for 2500 ms without a word of a quorum" in found.detail
+    assert "member 0 stayed a leader for 2500 ms without hearing from a quorum" in found.detail
 
 
 @pytest.mark.parametrize("term", [TERM, TERM - 1])

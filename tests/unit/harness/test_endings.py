@@ -273,7 +273,7 @@ def _without_words(ended: Ended) -> None:
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        (_killed, "left no word of its exit status"),
+        (_killed, "recorded no exit status"),
         (_without_announcement, "no trace has the announcement of the end in term 1"),
         (_without_words, "no trace tells of the shutdown of members 0, 1, 2"),
     ],

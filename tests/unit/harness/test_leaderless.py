@@ -79,7 +79,7 @@ def test_a_failover_may_take_what_the_time_outs_allow(
     run = failover(tmp_path, second, *([election(2)] if what == "gives up" else []))
     found, detail = judged(run if what == "gives up" else hit(run, what, 2, 30))
     assert found is verdict
-    assert ("no member led for 5100 ms while members 1, 2 were well" in detail) == (verdict is Verdict.INVALID)
+    assert ("no member led for 5100 ms while members 1, 2 were healthy" in detail) == (verdict is Verdict.INVALID)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_a_quorum_that_never_finds_a_leader_is_seen_without_the_next_one(tmp_pat
         run.member(member_id).trace.write_text(elected(1, 0) + election(2.5) + line(9, "service-ack"))
     assert judged(run) == (
         Verdict.INVALID,
-        "no member led for 7000 ms while members 1, 2 were well (allowed: 5000 ms)",
+        "no member led for 7000 ms while members 1, 2 were healthy (allowed: 5000 ms)",
     )
 
 

@@ -100,10 +100,22 @@ def test_several_followers_are_named_once_and_beside_others(ends: str, expected:
         (3, ["blackhole member-2 -> member-0", "kill member-1"], ["blackhole follower -> leader", "kill follower!a"]),
         (3, ["blackhole member-0 -> member-2", "kill member-2"], ["blackhole leader -> follower", "kill follower"]),
         (5, ["kill member-3", "kill member-1"], ["kill follower", "kill follower!a"]),
-        (5, ["blackhole member-0 <-> member-1,member-2"], "fault 'a': no role tells member-1,member-2 from the other"),
-        (5, ["blackhole member-1 -> member-2"], "fault 'a': no role tells member-2 from the other"),
-        (5, ["kill member-1", "kill member-2", "kill member-3"], "fault 'c': no role tells member-3 from the other"),
-        (3, ["blackhole member-0 -> member-2", "kill member-1"], "fault 'b': no role tells member-1 from the other"),
+        (
+            5,
+            ["blackhole member-0 <-> member-1,member-2"],
+            "fault 'a': no role distinguishes member-1,member-2 from the other",
+        ),
+        (5, ["blackhole member-1 -> member-2"], "fault 'a': no role distinguishes member-2 from the other"),
+        (
+            5,
+            ["kill member-1", "kill member-2", "kill member-3"],
+            "fault 'c': no role distinguishes member-3 from the other",
+        ),
+        (
+            3,
+            ["blackhole member-0 -> member-2", "kill member-1"],
+            "fault 'b': no role distinguishes member-1 from the other",
+        ),
     ],
 )
 def test_members_that_no_role_tells_apart_are_refused(members: int, faults: list[str], made: list[str] | str) -> None:

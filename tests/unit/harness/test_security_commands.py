@@ -194,7 +194,7 @@ def test_wrong_principals_and_files_change_nothing(tmp_path: Path, capsys: pytes
     assert said(capsys, *add, "--out", str(out), "alice")[0] == 0
     before = (credentials.read_bytes(), out.read_bytes())
     assert "already has a user 'alice'" in refused(capsys, *add, "--out", str(tmp_path / "other"), "alice")
-    assert "is there already" in refused(capsys, *add, "--out", str(out), "bob")
+    assert "exists: give another --out" in refused(capsys, *add, "--out", str(out), "bob")
     assert "no colon" in refused(capsys, *add, "--out", str(tmp_path / "other"), "a:b")
     assert (credentials.read_bytes(), out.read_bytes()) == before
     broken = tmp_path / "broken"

@@ -142,7 +142,7 @@ def test_the_newest_run_is_the_one_that_is_judged(project: Path, capsys: pytest.
 
 def test_no_run_at_all_is_one_line(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["logs"]) == 2
-    assert capsys.readouterr().err == f"upheaval: no run in {project / 'var' / 'runs'}: name a run folder\n"
+    assert capsys.readouterr().err == f"upheaval: the folder {project / 'var' / 'runs'} has no run: name a run folder\n"
     assert main(["replay"]) == 2
 
 

@@ -114,7 +114,7 @@ def _require_trace(facts: TraceFacts, manifest: Manifest) -> None:
     started = facts.components
     absent = (_SPLIT if manifest.components == SPLIT else _TOGETHER) - started
     if absent:
-        raise _missing(f"{facts.name} tells of no start of {min(absent)!r}", who)
+        raise _missing(f"{facts.name} has no start of {min(absent)!r}", who)
 
 
 def _require_no_gap(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts]) -> None:
@@ -131,7 +131,7 @@ def _require_no_gap(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFa
             ):
                 detail = (
                     f"{facts.name}:{line} is the first line of an election or a message for "
-                    f"{(end_ns - begin_ns) / S:.1f} s, and nothing is written down that held the member up"
+                    f"{(end_ns - begin_ns) / S:.1f} s, and no recorded stall or fault explains it"
                 )
                 raise _missing(detail, facts.member_id)
 
@@ -146,7 +146,7 @@ def _require_terms(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFac
             continue
         last = f"the run ended at {final.commit_position} in term {final.leadership_term_id}"
         if final.leadership_term_id not in facts.entered:
-            detail = f"{facts.name} tells nothing of term {final.leadership_term_id}: {last}"
+            detail = f"{facts.name} has nothing about term {final.leadership_term_id}: {last}"
             raise _missing(detail, final.member_id, position=final.commit_position)
         # The trace of a lone member has no positions, because it sends them to no one.
         if manifest.members > 1 and facts.position < final.commit_position:

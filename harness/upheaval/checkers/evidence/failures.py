@@ -48,9 +48,9 @@ def check_failures(evidence: Evidence) -> Iterator[Result]:
             members = () if broken is None or broken.member is None else (broken.member,)
             yield Finding(promise, _VERDICTS[promise], "; ".join(named), members, signature=_signature(broken))
         elif promise in _WRITTEN and promise in demanded:
-            yield Finding(promise, Verdict.VALID, "the manifest has no failure of it")
+            yield Finding(promise, Verdict.VALID, "the manifest records no such failure")
         else:
-            yield NotApplicable(promise, "the manifest has no failure of it")
+            yield NotApplicable(promise, "the manifest records no such failure")
 
 
 def _signature(broken: RuleBroken | None) -> Signature | None:

@@ -80,7 +80,7 @@ def what_is_wrong(
     if committed is not None and operation.position is not None and operation.position > committed:
         return f"{operation} was acknowledged at {_at(operation)}, past the commit position {committed}", operation
     if entry is None:
-        return f"{operation} was acknowledged at {_at(operation)} and is not there", operation
+        return f"{operation} was acknowledged at {_at(operation)}, but the log does not have it", operation
     if not _is_sent(operation, entry):
         shown = f"{entry.f} {entry.key} {entry.value!r}"
         return f"{operation} was acknowledged, the log has {shown} at position {entry.position}", entry

@@ -187,7 +187,7 @@ def _late(lapse: Lapse, allowed_ns: int) -> Finding:
     member_id, silent_ns = lapse.member_id, lapse.end_ns - lapse.begin_ns
     role, whom = ("leader", "a quorum") if lapse.is_leader else ("follower", "its leader")
     detail = (
-        f"member {member_id} stayed a {role} for {silent_ns // MS} ms without a word of {whom} "
+        f"member {member_id} stayed a {role} for {silent_ns // MS} ms without hearing from {whom} "
         f"(member-{member_id}/trace.jsonl:{lapse.line}; allowed: {allowed_ns // MS} ms)"
     )
     late_ms = -(-(silent_ns - allowed_ns) // MS)
@@ -255,7 +255,7 @@ class _Judge:
         if silent_ns < timeout_ns:
             whom, what = "a quorum" if is_leader else "its leader", "disconnected" if is_cut_off else "silent"
             detail = (
-                f"member {member_id} began an election because {whom} was {what}, of which it had heard "
+                f"member {member_id} began an election because {whom} was {what}; it had heard from {whom} only "
                 f"{silent_ns // MS} ms before (member-{member_id}/trace.jsonl:{event.line}; time-out: "
                 f"{timeout_ns // MS} ms)"
             )

@@ -63,7 +63,7 @@ def check_joining(
         # Another election that took too long may have another cause.
         return [with_all(sorted(missed, key=lambda finding: -finding.late_ms))]
     detail = (
-        f"no member was in an election for more than {longest_ns // MS} ms while it and a leader were well "
+        f"no member was in an election for more than {longest_ns // MS} ms while it and a leader were healthy "
         f"(allowed: {allowed_ns // MS} ms)"
     )
     return [Finding(Promise.MEMBERS_JOIN, Verdict.VALID, detail)]
@@ -89,7 +89,7 @@ def _missed(election: Span, leader: Span, when_ns: tuple[int, int], allowed_ns: 
     detail = (
         f"member {election.member_id} was in an election for {took_ns // MS} ms, in state {election.state} at last "
         f"(member-{election.member_id}/trace.jsonl:{election.line}), while member {leader.member_id} led and both were "
-        f"well (allowed: {allowed_ns // MS} ms)"
+        f"healthy (allowed: {allowed_ns // MS} ms)"
     )
     members = tuple(sorted((election.member_id, leader.member_id)))
     late_ms = -(-(took_ns - allowed_ns) // MS)

@@ -50,7 +50,7 @@ def check_leaderless(
     if judge.missed:
         return [max(judge.missed, key=lambda finding: (finding.verdict, finding.late_ms))]
     detail = (
-        f"a quorum that was well had no leader for {max(deaths, default=0) // MS} ms at most (allowed: "
+        f"a healthy quorum had no leader for {max(deaths, default=0) // MS} ms at most (allowed: "
         f"{judge.failover_ns // MS} ms)"
     )
     if ends:
@@ -140,7 +140,7 @@ class _Judge:
     def _miss(self, since_ns: int, took_ns: int, allowed_ns: int, well: Sequence[int], last: Span | None) -> None:
         after = "" if last is None else f" after the orderly end of member {last.member_id}, the leader before,"
         detail = (
-            f"no member led for {took_ns // MS} ms{after} while members {', '.join(map(str, well))} were well "
+            f"no member led for {took_ns // MS} ms{after} while members {', '.join(map(str, well))} were healthy "
             f"(allowed: {allowed_ns // MS} ms)"
         )
         late_ms = -(-(took_ns - allowed_ns) // MS)

@@ -106,7 +106,7 @@ def check_progress(
         return [with_all(sorted(missed, key=lambda finding: -finding.late_ms))]
     detail = (
         f"{asked.answer_count} answers, none later than {judge.allowed_ns // MS} ms after the one before it while "
-        "clients asked in a session that the leader had answered, and it and a quorum with it were well"
+        "clients asked in a session that the leader had answered, and it and a quorum with it were healthy"
     )
     return [Finding(Promise.PROGRESS, Verdict.VALID, detail)]
 
@@ -353,7 +353,7 @@ class _Judge:
         detail = (
             f"no client was answered for {silent_ns // MS} ms while clients asked, "
             f"member {leader.member_id} led{idle}, "
-            f"and members {', '.join(map(str, well))} were well (allowed: {allowed_ns // MS} ms)"
+            f"and members {', '.join(map(str, well))} were healthy (allowed: {allowed_ns // MS} ms)"
         )
         late_ns = silent_ns - allowed_ns
         late_ms = -(-late_ns // MS)

@@ -270,9 +270,9 @@ def _unexplained_end(
         if life.next_ns is None:
             if any(hit.what == HostFaultKind.DISK_FULL and life.last_ns <= hit.end_ns + _GRACE_NS for hit in hits):
                 return None
-            detail = f"{who}:{life.line}: {whose} did not tell its end, the run came to its own, and no fault ended it"
+            detail = f"{who}:{life.line}: {whose} recorded no end before the run ended, and no fault ended it"
             return Broken(Verdict.INVALID, detail, members=(life.member_id,), when_ns=(life.last_ns, life.last_ns))
-        detail = f"{who}:{life.line}: {whose} did not tell its end and was started again, and no fault ended it"
+        detail = f"{who}:{life.line}: {whose} recorded no end and was started again, and no fault ended it"
         if _was_whole_cluster_down(life.last_ns, life.next_ns, lives, manifest.members):
             detail += "; all members were down and started again, as after a harness that ended them by force"
             return Broken(Verdict.UNKNOWN, detail, members=(life.member_id,), when_ns=(life.last_ns, life.last_ns))

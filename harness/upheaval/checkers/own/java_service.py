@@ -154,7 +154,7 @@ def why_no_java_service(run: RunFolder, manifest: Manifest) -> str:
     if ":" not in manifest.service:
         return f"the class path of its service {manifest.service!r} is not known"
     if not manifest.source or not Path(manifest.source).is_dir():
-        return "its code is not at hand"
+        return "its code is missing"
     if read_origin(run.path) is not None:
         return "the log goes on from a state that it does not have"
     if not manifest.source_digest:

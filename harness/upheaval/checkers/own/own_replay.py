@@ -212,7 +212,7 @@ def why_no_service(run: RunFolder, manifest: Manifest) -> str:
     if manifest.system != OWN_SYSTEM:
         return "its code is not Python"
     if not manifest.source or not Path(manifest.source).is_dir():
-        return "its code is not at hand"
+        return "its code is missing"
     if read_origin(run.path) is not None:
         return "the log goes on from a state that it does not have"
     digest = source_digest(manifest.source, manifest.service)

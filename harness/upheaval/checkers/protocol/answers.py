@@ -207,7 +207,7 @@ def _ms(ns: int) -> str:
 def _broken(answer: Answer, leader: _Leader, ns: int, what: str, verdict: Verdict = Verdict.INVALID) -> Broken:
     detail = f"operation id={answer.id} at position {answer.position} {what}"
     if answer.is_first_message:
-        detail += f". Its answer is the first message after the request, for want of a rule: {ADVICE}"
+        detail += f". No rule names its answer, so the first message after the request counts; {ADVICE}"
     member, position = (leader.member_id,), answer.position
     return Broken(verdict, detail, members=member, position=position, operation=answer.id, when_ns=(ns, ns))
 

@@ -256,8 +256,8 @@ class CommitRules:
         if 1 + len(having) < needed:
             names = ", ".join(map(str, sorted((event.member_id, *having))))
             detail = (
-                f"member {event.member_id} called position {position} committed in term {member.led_term_id}, which "
-                f"members {names} had: {needed} of {self._count} are needed"
+                f"member {event.member_id} called position {position} committed in term {member.led_term_id}, but "
+                f"only {1 + len(having)} of {self._count} members had it ({names}): {needed} are needed"
             )
             raise event.invalid(detail, position=position)
 

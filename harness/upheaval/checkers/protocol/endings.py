@@ -245,7 +245,7 @@ def _require_orderly(life: Life, *, is_killed: bool) -> None:
         if status != 0:
             raise life.broken(f"ended process {component!r} with status {status}")
     if life.module not in life.statuses and not is_killed:
-        raise life.broken("left no word of its exit status", Verdict.UNKNOWN)
+        raise life.broken("recorded no exit status", Verdict.UNKNOWN)
 
 
 def _require_recorded(run: RunFolder, life: Life) -> None:

@@ -257,7 +257,7 @@ def _finding(rules: Rules, broken: Finding | None, unheard: Sequence[int], run: 
     for member_id in unheard:
         if not run.member(member_id).trace.exists():
             return trace_missing(rules.promise, member_id)
-        detail = f"member-{member_id}/trace.jsonl tells nothing of its consensus module"
+        detail = f"member-{member_id}/trace.jsonl has nothing about its consensus module"
         return Finding(rules.promise, Verdict.UNKNOWN, detail, members=(member_id,))
     return Finding(rules.promise, Verdict.VALID, rules.summary())
 

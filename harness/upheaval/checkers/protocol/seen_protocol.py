@@ -256,8 +256,8 @@ class SeenCommits:
             reaching = [member for member, terms in reports.items() if max(terms.values(), default=_NONE) >= position]
             rule = Rule.EARLIER_TERM_COUNTED if 1 + len(reaching) >= needed else Rule.NO_QUORUM
             raise event.invalid(
-                f"member {event.member_id} called position {position} committed in term {term}, which members {names} "
-                f"had: {needed} of {self._count} are needed",
+                f"member {event.member_id} called position {position} committed in term {term}, but only "
+                f"{1 + len(having)} of {self._count} members had it ({names}): {needed} are needed",
                 position=position,
                 signature=Signature(rule, role=LEADER),
                 since=since,

@@ -62,7 +62,7 @@ def check_raised(run: RunFolder, traces: Sequence[TraceFacts]) -> Finding:
     for facts in traces:
         if not facts.is_there:
             return trace_missing(promise, facts.member_id)
-    return Finding(promise, Verdict.VALID, f"{len(traces)} members tell of no exception")
+    return Finding(promise, Verdict.VALID, f"{len(traces)} members report no exception")
 
 
 def _place(raised: RaisedException) -> tuple[int, str, str]:

@@ -97,7 +97,7 @@ class Helpers:
     def require_ends(self, links: Sequence[Link]) -> None:
         """Raises `UsageError` when a link has an end that is not observed."""
         if any(end not in self._ends for link in links for end in (link.source, link.target)):
-            raise UsageError("filters of packets lie between members: leave out by=packets for clients")
+            raise UsageError("packet filters act between members only: leave out by=packets for clients")
 
     def address(self, end: int) -> str:
         """The address of a member, or of this machine as members see it."""
