@@ -49,7 +49,7 @@ def received() -> list[Received]:
                 if kind == _DONE:
                     return connections
                 if kind == _ERROR:
-                    raise OSError("the kernel does not tell what connections received")
+                    raise OSError("the kernel does not report what connections received")
                 connections.extend(_of_message(data[16:length]))
                 data = data[(length + 3) & ~3 :]
 

@@ -71,12 +71,12 @@ class DatagramFault:
         if self.kind is DatagramFaultKind.OMIT:
             self._require_message()
         elif self.message:
-            raise UsageError(f"{self.kind} is done to datagrams, whatever is in them: leave out message")
+            raise UsageError(f"{self.kind} hits datagrams, whatever they hold: leave out message")
         elif self.kind is DatagramFaultKind.DISORDER:
             if self.percent or not 0 < self.jitter_ms <= LONGEST_JITTER_MS:
                 raise UsageError(f"{self.kind} needs jitter-ms of 1 to {LONGEST_JITTER_MS}, and no percent")
         elif self.jitter_ms or not 0 < self.percent < 100:
-            raise UsageError(f"{self.kind} needs percent of 1 to 99, and no jitter-ms: to lose all is a blackhole")
+            raise UsageError(f"{self.kind} needs percent of 1 to 99, and no jitter-ms: losing all is a blackhole")
         require_channel(self.channel)
         if self.frames and self.frames not in FRAMES:
             hint = did_you_mean(self.frames, FRAMES)

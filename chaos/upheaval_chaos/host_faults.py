@@ -234,9 +234,9 @@ class HostInjection:
             if not before.names and kind is not HostFaultKind.POWER_CUT:
                 raise UnknownOutcome(f"cannot do {kind} to member {member_id}: it is not running")
             if before.clock is None and kind is HostFaultKind.CLOCK_JUMP:
-                raise UnknownOutcome(f"member {member_id} has not written down any time yet")
+                raise UnknownOutcome(f"member {member_id} has not written any time yet")
             if kind is HostFaultKind.WRONG_BYTES and not self._hosts.has_durable_log(member_id):
-                raise UnknownOutcome(f"cannot do {kind} to member {member_id}: nothing of its log is durable for sure")
+                raise UnknownOutcome(f"cannot do {kind} to member {member_id}: no part of its log is certainly durable")
 
     # --- one member; empty text without evidence ---
 
@@ -267,9 +267,9 @@ class HostInjection:
 
     def _seen_off(self, member_id: int, before: _Before) -> str:
         if self._hosts.boot(member_id) == before.boot:
-            raise UnknownOutcome(f"the host of member {member_id} goes on: {before.boot}")
+            raise UnknownOutcome(f"the host of member {member_id} still runs: {before.boot}")
         if before.names & self._target.node(member_id).incarnation():
-            raise UnknownOutcome(f"member {member_id} goes on without power")
+            raise UnknownOutcome(f"member {member_id} still runs without power")
         if before.boot and self._hosts.disk_work(member_id).power_losses == before.disk.power_losses:
             raise UnknownOutcome(f"the disk of member {member_id} kept what was not synced")
         return f"{before.boot} is over, with all that ran"
@@ -309,7 +309,7 @@ class HostInjection:
         if before.names & self._target.node(member_id).incarnation():
             made = work.changes - before.disk.changes
             if made > self._fault.amount:
-                raise UnknownOutcome(f"member {member_id} lives after {made} changes of its files")
+                raise UnknownOutcome(f"member {member_id} still runs after {made} changes of its files")
             return ""
         if work.unfinished == before.disk.unfinished:
             return ""
@@ -323,7 +323,7 @@ class HostInjection:
             return f"member {member_id} says that its log is not what was written"
         now = self._look_at(member_id)
         if before.names & now.names:
-            raise UnknownOutcome(f"member {member_id} goes on running")
+            raise UnknownOutcome(f"member {member_id} is still running")
         if now.names != self._since_start[member_id].names:
             self._since_start[member_id] = now
         # A member that another fault ended at its start did not read its log, whatever it wrote.

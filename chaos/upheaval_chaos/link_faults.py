@@ -80,7 +80,7 @@ class LinkFault:
             raise UsageError("timeout needs timeout-ms" if not self.timeout_ms else f"{kind} has no timeout-ms")
         require_channel(self.channel)
         if self.means is Means.PACKETS and kind not in (LinkFaultKind.BLACKHOLE, LinkFaultKind.RESET):
-            raise UsageError(f"filters of packets do no {kind}: leave out by=packets")
+            raise UsageError(f"packet filters do not support {kind}: leave out by=packets")
         if self.means is Means.PACKETS and not self.both_ways:
             raise UsageError("a connection needs packets both ways, so filters cut both: write it with <->")
         if self.dialler and (not self.both_ways or self.bytes_per_second):
@@ -163,7 +163,7 @@ def links_between(fault: BetweenEnds, sources: Sequence[int], targets: Sequence[
         for pair in pairs:
             if (CLIENTS in pair) != (fault.channel == INGRESS):
                 raise UsageError(
-                    f"channel {INGRESS} is that between clients and members, the others lie between members"
+                    f"channel {INGRESS} is that between clients and members, the others are between members"
                 )
     # Links of clients have only one channel, which needs no name.
     channel = "" if fault.channel == INGRESS else fault.channel

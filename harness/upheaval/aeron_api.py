@@ -80,7 +80,7 @@ def parse_class(content: bytes) -> ClassFile:
     try:
         return _parsed(reader)
     except (KeyError, struct.error) as error:
-        raise ValueError("a class file that names a constant which it has not") from error
+        raise ValueError("a class file that names a missing constant") from error
 
 
 def _parsed(reader: _Reader) -> ClassFile:

@@ -102,7 +102,7 @@ def order_of(version: str) -> tuple[int, int, int, int, str]:
     """
     match = _VERSION.fullmatch(version)
     if match is None:
-        raise ValueError(f"{version!r} is no version")
+        raise ValueError(f"{version!r} is not a version")
     qualifier = re.sub(r"\d+", lambda digits: digits[0].zfill(9), (match[4] or "").lower())
     stage = 0 if not qualifier else -1 if qualifier[1:].startswith(_PRE_RELEASES) else 1
     return int(match[1]), int(match[2]), int(match[3]), stage, qualifier[1:]
@@ -125,7 +125,7 @@ def jar(version: str = USUAL_VERSION) -> Path:
     if path.exists() and _is_of(version, digest_of(path)):
         return path
     if "@" in version:
-        raise UsageError(f"the jar of Aeron {version} is not in {path.parent} any more: name its path, aeron:PATH")
+        raise UsageError(f"the jar of Aeron {version} is missing from {path.parent}: name its path, aeron:PATH")
     _fetch(version, path)
     return path
 
@@ -157,7 +157,7 @@ def take_jar(path: Path) -> str:
     pinned = next((version for version, known in SHA256.items() if digest == known), None)
     version = pinned or f"{_version_in(file)}@{digest[:_DIGEST_LENGTH]}"
     if not is_version(version):
-        raise UsageError(f"{file} has no version like {USUAL_VERSION} in its manifest: it is no jar aeron-all")
+        raise UsageError(f"{file} has no version like {USUAL_VERSION} in its manifest: it is not a jar aeron-all")
     _require_new_enough(version, f"{file}, Aeron {version.partition('@')[0]},")
     if not jar_path(version).exists() or digest_of(jar_path(version)) != digest:
         put_file(file, jar_path(version))
@@ -216,10 +216,10 @@ def _version_in(file: Path) -> str:
             names = set(archive.namelist())
             manifest = archive.read(_MANIFEST).decode(errors="replace") if _MANIFEST in names else ""
     except (zipfile.BadZipFile, zlib.error, OSError) as error:
-        raise UsageError(f"{file} is no jar: {error}") from error
+        raise UsageError(f"{file} is not a jar: {error}") from error
     missing = [name for name in _HAS if name not in names]
     if missing:
-        raise UsageError(f"{file} is no jar aeron-all: it has no {missing[0]}")
+        raise UsageError(f"{file} is not a jar aeron-all: it has no {missing[0]}")
     match = re.search(r"^Implementation-Version: *(\S+)", manifest, re.MULTILINE)
     return match[1] if match else ""
 

@@ -164,7 +164,7 @@ def _parsed_seeds(config: pytest.Config) -> range:
     if config.getoption("upheaval_seed") is not None:
         raise pytest.UsageError("--upheaval-seed and --upheaval-seeds: give one of them")
     if _runtime(config) != SIMULATED:
-        raise pytest.UsageError("--upheaval-seeds is for the simulated runtime: on others a seed is no execution")
+        raise pytest.UsageError("--upheaval-seeds is for the simulated runtime: elsewhere runs of one seed differ")
     try:
         return parse_seeds(config.getoption("upheaval_seeds"))
     except UsageError as error:
@@ -441,7 +441,7 @@ def _new_folder(item: pytest.Item) -> Path:
 def _not_a_folder(runs: Path) -> Exception:
     from upheaval.errors import UsageError
 
-    return UsageError(f"{runs} is no folder: run folders of tests go there")
+    return UsageError(f"{runs} is not a folder: run folders of tests go there")
 
 
 def _remove_unless_kept(item: pytest.Item, folder: Path) -> None:

@@ -30,7 +30,7 @@ def campaign_on_spark(options: CampaignOptions) -> int:
         require_place(options.lake)
     master = options.master or LOCAL_AGAIN
     if options.service is not None and not is_local(master):
-        raise UsageError(f"{options.service} is on this machine alone: leave out --master, or --service")
+        raise UsageError(f"{options.service} exists only on this machine: leave out --master, or --service")
     with ExitStack() as stack:
 
         @cache

@@ -82,7 +82,7 @@ def _by_campaign(files: Sequence[Path]) -> dict[str, Path]:
 def _id(file: Path) -> str:
     _, first = next(read_lines(file), (0, b""))
     if not first.endswith(b"\n"):
-        raise UsageError(f"{file} is no campaign: it has no line")
+        raise UsageError(f"{file} is not a campaign: it has no line")
     return hashlib.sha256(first).hexdigest()[:16]
 
 

@@ -234,7 +234,7 @@ def ask(options: AskOptions) -> int:
 def _require_output(options: QueryOptions | AskOptions) -> None:
     """Raises `UsageError` for what cannot be written, before anything is asked."""
     if options.format == PARQUET and options.out is None:
-        raise UsageError("Parquet is no text: add --out FILE")
+        raise UsageError("Parquet is not text: add --out FILE")
     if isinstance(options, QueryOptions) and options.out is not None and options.format is None:
         raise UsageError(f"--out writes rows: add --format {', '.join(parsing.TABLE_FORMATS)}")
     if options.json and (options.out is not None or options.format not in (None, JSON)):

@@ -44,7 +44,7 @@ def write_parquet(answer: Answer, file: Path) -> None:
     try:
         whole = pa.table(columns)
     except (pa.ArrowException, OverflowError) as error:
-        raise UsageError(f"Parquet cannot have these rows: {error}: cast the column, or add --format json") from None
+        raise UsageError(f"Parquet cannot hold these rows: {error}: cast the column, or add --format json") from None
     temporary = file.with_name(f"{file.name}.new")
     try:
         pq.write_table(whole, temporary)

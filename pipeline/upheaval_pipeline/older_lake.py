@@ -81,7 +81,7 @@ def _write_tables(place: Place, sizes: Mapping[str, int]) -> None:
     """The new tables, in place of what an earlier migration wrote of them."""
     names = sorted(path for path in sizes if path.startswith(f"{OF_OLDER_LAKES}/") and path.endswith(".json"))
     if not names:
-        raise UsageError(f"{place.text} is no lake of an older version: it has no {OF_OLDER_LAKES}")
+        raise UsageError(f"{place.text} is not a lake of an older version: it has no {OF_OLDER_LAKES}")
     last: dict[str, _Last] = {table: {} for table in _DATA}
     for name in names:
         commit = _read(place, name)

@@ -50,7 +50,7 @@ def test_a_valid_seed_leaves_its_line_and_no_run_folder(tmp_path: Path, capsys: 
     assert line["operations"] >= 50 + 199 + 104 + 50
     assert [each.name for each in out.iterdir() if each.is_dir()] == []
     assert run(out) == 2
-    assert "holds runs of a campaign already: give another --out" in capsys.readouterr().err
+    assert "already holds runs of a campaign: give another --out" in capsys.readouterr().err
 
 
 def test_a_seed_that_fails_leaves_its_run_and_says_what_was_broken(

@@ -57,7 +57,7 @@ def test_no_member_stops_after_one_that_was_renewed_has_died(tmp_path: Path) -> 
 
     try:
         cluster.up()
-        with pytest.raises(UnknownOutcome, match="has ended: the members that are left were not touched"):
+        with pytest.raises(UnknownOutcome, match="has ended: the remaining members were not touched"):
             upgrade(cluster, ProcessHosts(cluster), Renewal(parse_app_version("0.2.0")), die)
         assert [fault.members for fault in cluster.run.read_faults()] == [tuple(renewed)]
     finally:
@@ -90,7 +90,7 @@ def test_what_cannot_be_done_to_a_member_is_one_line(tmp_path: Path, capsys: pyt
             (["replace", "--copy-from", "3", "0"], "unknown member 3"),
             (
                 ["replace", "0"],
-                "0 of the other 0 members run, and without 1 of them member 0 may hold what no other member has",
+                "0 of the other 0 members run: with fewer than 1, member 0 may hold what no other member has",
             ),
             (["upgrade"], "member 0 is not running"),
         ):
@@ -123,7 +123,7 @@ def test_a_member_that_a_majority_needs_is_not_replaced(tmp_path: Path, capsys: 
         archive.mkdir(exist_ok=True)
         assert main(["replace", "--dir", str(cluster.folder), "0"]) == 2
         err = capsys.readouterr().err
-        assert "1 of the other 2 members run, and without 2 of them member 0 may hold what no other member has" in err
+        assert "1 of the other 2 members run: with fewer than 2, member 0 may hold what no other member has" in err
         assert err.count("\n") == 1
         assert archive.is_dir()
         assert not cluster.member(0).is_running()

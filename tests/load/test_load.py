@@ -86,7 +86,7 @@ def test_classes_of_users_agree_with_the_history_on_a_cluster_that_goes_on_runni
     too_many = load.start("--users", "11")
     _, errors = too_many.communicate(timeout=240)
     assert (too_many.returncode, len(errors.splitlines())) == (2, 1)
-    assert "lets 10 sessions in" in errors
+    assert "allows 10 sessions" in errors
 
 
 def test_a_cluster_that_is_there_keeps_its_size(folder: Path, load: LoadCommands) -> None:

@@ -128,6 +128,6 @@ def test_live_campaigns_are_seeds_too_and_a_damaged_file_is_named(tmp_path: Path
 
 def test_a_file_without_a_line_is_no_campaign(tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").write_text("")
-    with pytest.raises(UsageError, match="is no campaign: it has no line"):
+    with pytest.raises(UsageError, match="is not a campaign: it has no line"):
         ingest_campaigns([tmp_path / "empty.jsonl"], str(tmp_path / "lake"))
     assert seeds_file(tmp_path) is None

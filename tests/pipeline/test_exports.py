@@ -51,7 +51,7 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 
 def test_a_number_that_parquet_does_not_have_is_one_line_and_no_file(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"Parquet cannot have these rows: .*: cast the column"):
+    with pytest.raises(UsageError, match=r"Parquet cannot hold these rows: .*: cast the column"):
         write_parquet(Answer(("total",), ((1 << 70,),), False), tmp_path / "rows.parquet")
     assert list(tmp_path.iterdir()) == []
 
@@ -59,7 +59,7 @@ def test_a_number_that_parquet_does_not_have_is_one_line_and_no_file(tmp_path: P
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        ("ask slo --format parquet", "Parquet is no text: add --out FILE"),
+        ("ask slo --format parquet", "Parquet is not text: add --out FILE"),
         ("query X --out rows.csv", "--out writes rows: add --format csv, json, parquet"),
         ("ask slo --json --format csv", "--json prints objects: leave it out, or --format and --out"),
         ("ask --format csv", "answers have different columns: name one question for --format csv"),
@@ -75,8 +75,8 @@ def test_what_cannot_be_exported_is_refused_in_one_line(
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        ("--slo 100", "expected a number of percent between 0 and 100, such as 99.9, got '100'"),
-        ("--slo high", "expected a number of percent between 0 and 100, such as 99.9, got 'high'"),
+        ("--slo 100", "expected a percentage between 0 and 100, such as 99.9, got '100'"),
+        ("--slo high", "expected a percentage between 0 and 100, such as 99.9, got 'high'"),
         ("--between branch=main", "expected LABEL=A..B, such as branch=main..topic, got 'branch=main'"),
         ("--between branch=a..a", "expected LABEL=A..B, such as branch=main..topic, got 'branch=a..a'"),
     ],

@@ -60,7 +60,7 @@ def test_temporary_files_of_a_task_go_with_its_executor(spark: Any) -> None:
         (["--engine", "spark", "--runtime", "process"], "leave out --runtime, --dir and --workers"),
         (
             ["--engine", "spark", "--master", "spark://far:7077", "--service", "bank.service:Bank"],
-            "bank.service:Bank is on this machine alone: leave out --master, or --service",
+            "bank.service:Bank exists only on this machine: leave out --master, or --service",
         ),
     ],
 )

@@ -331,7 +331,7 @@ def test_an_older_lake_is_migrated_by_one_command(tmp_path: Path, capsys: pytest
     left = [path.relative_to(lake).parts[0] for path in lake.rglob("*") if path.is_file() and "batch=" in str(path)]
     assert (left, (lake / "commits").exists()) == ([], False)
     assert main(["lake", "migrate", "--lake", str(lake)]) == 2
-    assert "is no lake of an older version" in capsys.readouterr().err
+    assert "is not a lake of an older version" in capsys.readouterr().err
 
 
 def test_a_migration_that_was_ended_while_it_removed_the_old_files_goes_on(

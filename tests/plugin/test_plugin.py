@@ -167,7 +167,7 @@ def test_runs_that_can_be_no_folder_are_one_line(tmp_path: Path, python: Path, i
     (tmp_path / "test_it.py").write_text("def test_it(cluster): pass\n")
     done = pytest_in(tmp_path, python, "--runtime", "simulated")
     assert done.returncode == 1, done.stdout
-    assert f"{runs} is no folder: run folders of tests go there" in done.stdout
+    assert f"{runs} is not a folder: run folders of tests go there" in done.stdout
 
 
 def test_a_start_folder_that_takes_no_runs_is_one_line(tmp_path: Path, python: Path) -> None:

@@ -145,7 +145,7 @@ def test_another_failure_than_that_of_the_run_is_not_shrunk(
         capsys.readouterr()
         assert main([command, "run"]) == 3
         assert (
-            "run fails by invalid invariants commit-went-back FOLLOWER CANVASS, and by unknown "
+            "run failed with invalid invariants commit-went-back FOLLOWER CANVASS, but fails with unknown "
             in capsys.readouterr().err
         )
 

@@ -88,5 +88,7 @@ def test_a_seed_is_as_invalid_as_the_cluster_restored_from_it(
     lost = next(one for one in run.outcome.fingerprints if one.is_broken)
     again = as_recorded(Try((lost,), digest="of a later version"), run.stage.digest(), folder)
     assert again.fingerprints == (lost,)
-    with pytest.raises(UnknownOutcome, match="fails by invalid acknowledged-not-lost, and by invalid invariants"):
+    with pytest.raises(
+        UnknownOutcome, match="failed with invalid acknowledged-not-lost, but fails with invalid invariants"
+    ):
         as_recorded(Try((replace(lost, promise=Promise.INVARIANTS),)), run.stage.digest(), folder)

@@ -79,12 +79,12 @@ def test_what_makes_no_sense_is_refused_with_a_reason_and_nothing_is_done(
         ("scenario", {}, "nothing was done to this cluster"),
         ("scenario", {"runs": "yes"}, "runs: expected true or false"),
         ("load-start", {"users": 0}, "expected 1 to"),
-        ("load-start", {"users": 10_000}, "sessions in"),
+        ("load-start", {"users": 10_000}, "sessions: expected 1 to"),
         ("load-start", {"users": "many"}, "users: expected a whole number"),
         ("load-start", {"rate": -1}, "rate: expected operations a second"),
         ("load-start", {"rate": "fast"}, "rate: expected a number"),
-        ("load-rate", {"rate": 5}, "no load is on"),
-        ("load-stop", {}, "no load is on"),
+        ("load-rate", {"rate": 5}, "no load is running"),
+        ("load-stop", {}, "no load is running"),
     ):
         answer = act(server, action, fields)
         assert (answer.status, reason in answer.json["error"]) == (400, True), (action, fields, answer.text)
@@ -201,5 +201,5 @@ def test_a_command_of_the_page_ends_with_the_server() -> None:
     programs.end()
     thread.join(LONG_S)
     assert ended == ["upheaval campaign was ended with the server"]
-    with pytest.raises(EnvironmentFault, match="nothing is started any more"):
+    with pytest.raises(EnvironmentFault, match="it starts nothing more"):
         programs.run(["version"], limit_s=LONG_S)

@@ -33,7 +33,7 @@ def as_recorded(again: Try, digest: str | None, run: Path) -> Try:
     wanted = shown[0]
     if wanted not in again.fingerprints:
         raise UnknownOutcome(
-            f"{run} fails by {wanted}, and by {again.fingerprints[0]} when it is run again: "
+            f"{run} failed with {wanted}, but fails with {again.fingerprints[0]} when it is run again: "
             "the node or the simulation has changed since"
         )
     return replace(again, fingerprints=tuple(dict.fromkeys((wanted, *again.fingerprints))))

@@ -118,7 +118,7 @@ def _seeds(lines: Iterable[_Line], remembered: int = 0) -> Seeds:
 def _lines(folder: Path, wanted: Mapping[str, str]) -> Iterator[_Line]:
     file = folder / SEEDS_FILE if folder.is_dir() else folder
     if not file.is_file():
-        raise UsageError(f"{folder} is no campaign: it has no {SEEDS_FILE}")
+        raise UsageError(f"{folder} is not a campaign: it has no {SEEDS_FILE}")
     for number, line in jsonfields.read_lines(file, torn_end_allowed=True):
         has_failed = any(_has(fields, wanted) for fields in _fingerprints(line, f"{file}:{number}"))
         is_valid = line.get("verdict") == Verdict.VALID.text and not line.get("inconclusive")
@@ -144,7 +144,7 @@ def _fingerprints(line: Mapping[str, Json], where: str) -> list[Mapping[str, Jso
     if fingerprints is None and isinstance(promise, str):
         fingerprints = [{"verdict": line.get("verdict"), "promise": promise}]
     if not isinstance(fingerprints, list) or type(line.get("seed")) is not int or runtime != SIMULATED:
-        raise UsageError(f"{where}: no line of a simulated campaign")
+        raise UsageError(f"{where}: not a line of a simulated campaign")
     return [fields for fields in fingerprints if isinstance(fields, dict)]
 
 

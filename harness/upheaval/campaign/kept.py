@@ -41,7 +41,7 @@ def alone_in(out: Path) -> Iterator[None]:
 def require_new(out: Path) -> None:
     """Raises `UsageError` if a campaign has written there."""
     if any(out.glob(SEED_RUNS)) or (out / SEEDS_FILE).exists():
-        raise UsageError(f"{out} holds runs of a campaign already: give another --out")
+        raise UsageError(f"{out} already holds runs of a campaign: give another --out")
 
 
 def remove_earlier(out: Path) -> None:

@@ -31,7 +31,7 @@ def program_of(command: str) -> list[str]:
     except ValueError as error:
         raise UsageError(f"--alert {command!r}: {error}") from None
     if not words or shutil.which(words[0]) is None:
-        raise UsageError(f"--alert {command!r}: expected a program and its arguments; {words[:1]} is no program")
+        raise UsageError(f"--alert {command!r}: expected a program and its arguments; {words[:1]} is not a program")
     return words
 
 

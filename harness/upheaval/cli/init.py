@@ -43,7 +43,7 @@ def _require_empty(folder: Path) -> None:
         if any(folder.iterdir()):
             raise UsageError(f"{folder} is not empty: name a new folder")
     elif folder.exists() or folder.is_symlink():
-        raise UsageError(f"{folder} is no folder: name a new folder")
+        raise UsageError(f"{folder} is not a folder: name a new folder")
 
 
 def _is_source(relative: Path) -> bool:

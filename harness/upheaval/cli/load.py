@@ -160,7 +160,7 @@ def _require_same(cluster: AnyCluster, options: LoadOptions) -> None:
     limit = sessions_max(cluster.config)
     if options.users > limit:
         raise UsageError(
-            f"--users {options.users}: the cluster in {cluster.folder} lets {limit} sessions in: "
+            f"--users {options.users}: the cluster in {cluster.folder} allows {limit} sessions: "
             "use fewer, or a fresh cluster"
         )
 
@@ -168,7 +168,7 @@ def _require_same(cluster: AnyCluster, options: LoadOptions) -> None:
 def _say_limit(cluster: AnyCluster, options: LoadOptions) -> None:
     limit, usual = cluster.config.max_sessions, sessions_max(replace(cluster.config, max_sessions=0))
     raised = f" (raised from {usual} for {options.users} users)" if limit > usual else ""
-    note(f"starting {cluster.config.members} members in {cluster.folder}, each lets {limit} sessions in{raised}")
+    note(f"starting {cluster.config.members} members in {cluster.folder}, each allows {limit} sessions{raised}")
     for sentence in cluster.notes:
         note(sentence)
 

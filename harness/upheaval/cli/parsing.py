@@ -364,7 +364,7 @@ def objective(text: str) -> float:
     except ValueError:
         value = float("nan")
     if not 0 < value < 100:
-        raise argparse.ArgumentTypeError(f"expected a number of percent between 0 and 100, such as 99.9, got {text!r}")
+        raise argparse.ArgumentTypeError(f"expected a percentage between 0 and 100, such as 99.9, got {text!r}")
     return value / 100
 
 

@@ -41,7 +41,8 @@ def reload(options: ClusterOptions) -> int:
         config = cluster.config
         if not config.tls and not config.credentials:
             raise UsageError(
-                f"the cluster in {options.dir} has neither: start one with `upheaval up --tls --credentials FILE`"
+                f"the cluster in {options.dir} has neither certificates nor credentials: start one with "
+                "`upheaval up --tls --credentials FILE`"
             )
         if not cluster.is_running():
             raise UsageError(f"the cluster in {options.dir} is not running: members read these files when they start")

@@ -59,8 +59,8 @@ def require_promotable(folder: Path) -> None:
         raise UsageError(f"the standby in {folder} is running: stop it first, with `upheaval standby stop`")
     if any(header.activity_timestamp != NULL_VALUE for header in headers):
         raise UsageError(
-            f"the standby in {folder} was not stopped in good order: start and stop it, or take what it has as that of "
-            "a backup, with `upheaval restore`"
+            f"the standby in {folder} was not stopped in good order: start and stop it, or restore its files as those "
+            "of a backup, with `upheaval restore`"
         )
 
 

@@ -112,7 +112,7 @@ def _require_free(folder: Path, issues: Sequence[str], tries: int) -> None:
             for number in range(1, tries + 1):
                 place = _place(folder, bug, version, number)
                 if place.is_dir() and any(place.iterdir()):
-                    raise UsageError(f"{place} has something in it: name another --dir, or remove it")
+                    raise UsageError(f"{place} is not empty: name another --dir, or remove it")
 
 
 def _place(folder: Path, bug: KnownBug, version: str, number: int) -> Path:

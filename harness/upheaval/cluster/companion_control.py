@@ -84,7 +84,7 @@ def end(keeper: Keeper, name: str, action: str) -> ControlRecord:
             companion.stop()
         left = names & companion.incarnation()
         if left:
-            raise UnknownOutcome(f"{_shown(left)} runs on")
+            raise UnknownOutcome(f"{_shown(left)} did not end")
         return f"{'gone' if action == KILL else 'ended by itself'}: {_shown(names)}"
 
     return write_down(keeper, _statement(companion.config, action), act)

@@ -150,7 +150,7 @@ class _Work(Effect):
         what = f"word of a standby's snapshot after position {before} to members {shown_ids(running)}"
         position = self._wait_for_later(before, lambda status: status.standby_position, running, what)
         if self._positions(running) != own:
-            raise UnknownOutcome(f"a member took a snapshot that was left to standbys: {self._positions(running)}")
+            raise UnknownOutcome(f"a member took a snapshot that only standbys should take: {self._positions(running)}")
         self.seen = {str(member_id): {"standby_position": position} for member_id in running}
         return f"members {shown_ids(running)} know of a standby's snapshot at position {position}, and took none"
 
@@ -158,7 +158,10 @@ class _Work(Effect):
         statuses = self._cluster.control_statuses()
         wanted = {member_id: statuses[member_id].standby_position for member_id in running}
         if max(wanted.values()) < 0:
-            raise UsageError(f"members {shown_ids(running)} know of no snapshot of a standby: let one take it first")
+            raise UsageError(
+                f"members {shown_ids(running)} know of no snapshot of a standby: take one first, with "
+                "`upheaval standby snapshot`"
+            )
         for member_id in running:
             self._give(member_id)
 

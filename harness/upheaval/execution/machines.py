@@ -40,7 +40,7 @@ def open_machines(cluster: AnyCluster, kinds: Collection[HostFaultKind]) -> None
         return
     for kind in kinds:
         if kind not in cluster.machine_kinds:
-            raise UsageError(f"{kind} is not done to members on the {cluster.runtime} runtime: use --runtime simulated")
+            raise UsageError(f"{kind} is not available on the {cluster.runtime} runtime: use --runtime simulated")
     if not isinstance(cluster, ProcessCluster):
         raise UsageError(f"members on the {cluster.runtime} runtime have no machines of their own")
     cluster.use_machines(ProcessMachines(cluster, kinds))

@@ -208,7 +208,7 @@ class SimulatedTarget:
         make = make_backup if config.kind == BACKUP else make_standby
         companion = make(self.cluster, config)
         if (companion.config.source, companion.config.replay_start) != (config.source, config.replay_start):
-            raise UsageError(f"{config.name} copies from {companion.config.source}: in the simulation it goes on so")
+            raise UsageError(f"{config.name} copies from {companion.config.source}, which the simulation cannot change")
         return companion
 
     # --- hosts and links ---

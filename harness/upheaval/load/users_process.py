@@ -101,7 +101,9 @@ def run_users(settings: LoadSettings, log: Path, listener: Listener, hand: LoadH
         try:
             status = process.wait(_end_timeout_s(settings))
         except subprocess.TimeoutExpired:
-            raise EnvironmentFault("the users have ended, and a thread of theirs goes on: make it a daemon") from None
+            raise EnvironmentFault(
+                "the users have ended, but a thread of theirs still runs: make it a daemon"
+            ) from None
     if statistics is None or status != 0:
         raise EnvironmentFault(f"the users ended with status {status}: {_last_line(log)}")
     return statistics
@@ -176,7 +178,7 @@ def _follow(messages: _Messages, listener: Listener, hand: LoadHand, settings: L
         except queue.Empty:
             if time.monotonic() < deadline:
                 continue
-            raise EnvironmentFault("the users do not end: one of them does not give up the processor") from None
+            raise EnvironmentFault("the users do not end: one of them never yields the processor") from None
         if message is None:
             return None
         if STATISTICS in message:

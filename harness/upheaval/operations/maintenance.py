@@ -110,8 +110,8 @@ def _require_majority_without(cluster: AnyCluster, member_id: int) -> None:
     needed = len(cluster.members) // 2 + 1
     if running < needed:
         raise UsageError(
-            f"{running} of the other {len(others)} members run, and without {needed} of them member {member_id} may "
-            "hold what no other member has: start them first, or make a new cluster of it with `upheaval restore`"
+            f"{running} of the other {len(others)} members run: with fewer than {needed}, member {member_id} may hold "
+            "what no other member has. Start them first, or make a new cluster from it with `upheaval restore`"
         )
     cluster.wait_until_leader(WAIT_S)
 
@@ -153,7 +153,7 @@ def _require_none_down(cluster: AnyCluster) -> None:
     """Raises `UnknownOutcome` for a member that has ended: without another one there may be no quorum."""
     down = _down(cluster)
     if down:
-        raise UnknownOutcome(f"member {down[0]} has ended: the members that are left were not touched")
+        raise UnknownOutcome(f"member {down[0]} has ended: the remaining members were not touched")
 
 
 def _wait_until_quorum(cluster: AnyCluster) -> None:
@@ -174,4 +174,4 @@ def _wait_until_quorum(cluster: AnyCluster) -> None:
         )
     except UnknownOutcome as error:
         _require_none_down(cluster)
-        raise UnknownOutcome(f"{error}: the members that are left were not touched") from error
+        raise UnknownOutcome(f"{error}: the remaining members were not touched") from error

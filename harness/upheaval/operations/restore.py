@@ -85,7 +85,7 @@ def examine(folder: Path) -> Source:
     entries = _entries(path)
     terms = [entry for entry in entries if entry.is_valid and entry.type is EntryType.TERM]
     if not terms:
-        raise UsageError(f"{path} names no log: the backup had not got any yet")
+        raise UsageError(f"{path} names no log: the backup had received none yet")
     files = MemberFolder(folder, -1, folder.name)
     snapshots = [entry for entry in entries if entry.is_valid_snapshot]
     for recording_id in dict.fromkeys(entry.recording_id for entry in (*terms, *snapshots)):

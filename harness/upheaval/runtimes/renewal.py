@@ -44,5 +44,5 @@ def require_version(folder: MemberFolder, system: str) -> None:
     if strange is not None:
         raise EnvironmentFault(
             f"member {folder.member_id} runs Aeron {strange.version} and not {strange.expected}: its launcher brings "
-            "its own jar: use {aeron}, or build it with that version. The members that are left were not touched"
+            "its own jar: use {aeron}, or build it with that version. The remaining members were not touched"
         )

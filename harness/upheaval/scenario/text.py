@@ -152,7 +152,7 @@ class _Reader:
         compatibility = line.checked(lambda: require_rules(rules))
         version = line.checked(lambda: parse_app_version(options.text("app-version", "0.0.0")))
         if "app-version" in options and not version:
-            line.fail("app-version: the least is 0.0.1: leave it out for the system's default")
+            line.fail("app-version is at least 0.0.1: leave it out for the system's default")
         beside = options.values["beside"].split(",") if "beside" in options else ()
         self._cluster = ClusterSpec(
             members,

@@ -111,7 +111,7 @@ def require_program(spec: ClusterSpec, system: str) -> None:
 def require_aeron(spec: ClusterSpec, runtime: str, *, is_aeron: bool) -> None:
     """Raises `UsageError` if members do not run Java, or no program starts them."""
     if spec.jvm and not is_aeron:
-        raise UsageError(f"jvm {spec.jvm!r}: members of {spec.system} are no Java: use --system aeron")
+        raise UsageError(f"jvm {spec.jvm!r}: members of {spec.system} do not run in Java: use --system aeron")
     if spec.launcher and not (is_aeron and runtime in (PROCESS, DOCKER)):
         raise UsageError(f"launcher {spec.launcher!r}: use --system aeron and --runtime {PROCESS} or {DOCKER}")
 

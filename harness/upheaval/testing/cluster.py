@@ -66,7 +66,7 @@ class Workload:
         if self._is_running:
             return
         if self._load is not None:
-            raise UsageError("the workload of this run has ended: a run has one, start another cluster for another")
+            raise UsageError("the workload of this run has ended, and a run has only one: start another cluster")
         service = self._cluster.service
         settings = WorkloadSettings(seed=self._cluster.seed, keys=keys, slots=slots, rate=rate, service=service)
         self._load = self._cluster.start_load(settings)

@@ -68,7 +68,7 @@ class LiveBackend:
             opening(self.target, seed)
         except EnvironmentFault as error:
             self.down()
-            raise EnvironmentFault(f"{error}; links=False goes without proxies and faults of links") from error
+            raise EnvironmentFault(f"{error}; links=False does without proxies and faults of links") from error
         except BaseException:
             self.down()
             raise

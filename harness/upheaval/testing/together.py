@@ -33,7 +33,7 @@ def ask_together(asks: Sequence[Ask], make_round: Round, *, retries: int, retry_
     for two requests of one client.
     """
     if len({id(ask.client) for ask in asks}) < len(asks):
-        raise UsageError("together: a client has one request under way: use a client for each")
+        raise UsageError("together: a client has one request under way at a time: use a client for each")
     results = list(make_round(asks))
     for _ in range(retries):
         failed = [place for place, result in enumerate(results) if not isinstance(result, bytes)]

@@ -47,10 +47,10 @@ class PageLoad:
         _check_rate(plan.rate)
         limit = sessions_max(self._cluster.config)
         if not 1 <= plan.users <= limit:
-            raise UsageError(f"users: this cluster lets {limit} sessions in: expected 1 to {limit}, got {plan.users}")
+            raise UsageError(f"users: this cluster allows {limit} sessions: expected 1 to {limit}, got {plan.users}")
         with self._lock:
             if self._running is not None and self._running.is_on:
-                raise UsageError("a load is on: stop it first")
+                raise UsageError("a load is running: stop it first")
             if not self._cluster.is_running():
                 raise UsageError("no member runs: start the cluster first")
             settings = settings_of(self._cluster, plan)
@@ -79,7 +79,7 @@ class PageLoad:
 
     def _on(self) -> "_Running":
         if self._running is None or not self._running.is_on:
-            raise UsageError("no load is on: start one")
+            raise UsageError("no load is running: start one")
         return self._running
 
 

@@ -93,7 +93,7 @@ class FolderPlace:
     def __init__(self, folder: Path) -> None:
         """Raises `UsageError` where there is no such folder."""
         if not folder.is_dir():
-            raise UsageError(f"there is no folder {folder}: name the folder of runs by --dir")
+            raise UsageError(f"there is no folder {folder}: name the folder of runs with --dir")
         folder = folder.absolute()
         self._folder = folder.parent if (folder / MANIFEST).is_file() else folder
 

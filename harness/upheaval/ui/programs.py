@@ -51,7 +51,7 @@ class Programs:
     def _started(self, command: Sequence[str]) -> "subprocess.Popen[str]":
         with self._lock:
             if self._is_over:
-                raise EnvironmentFault("the server ends: nothing is started any more")
+                raise EnvironmentFault("the server is ending: it starts nothing more")
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,

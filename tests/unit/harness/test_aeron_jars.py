@@ -126,10 +126,13 @@ def test_a_snapshot_is_the_one_that_maven_has_here(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda path: path.write_bytes(b"no jar"), "a.jar is no jar: File is not a zip file"),
+        (lambda path: path.write_bytes(b"no jar"), "a.jar is not a jar: File is not a zip file"),
         (lambda path: path.mkdir(), r"a.jar has no aeron-all-\*.jar: build it with"),
         (lambda path: None, "a.jar: No such file or directory"),
-        (lambda path: zipfile.ZipFile(path, "w").close(), "is no jar aeron-all: it has no io/aeron/cluster/Consensus"),
+        (
+            lambda path: zipfile.ZipFile(path, "w").close(),
+            "is not a jar aeron-all: it has no io/aeron/cluster/Consensus",
+        ),
         (lambda path: write_jar(path, "dev"), "a.jar has no version like 1.51.0 in its manifest"),
         (lambda path: write_jar(path, "1.42.1"), "a.jar, Aeron 1.42.1, is too old: members run on 1.44.1 and later"),
     ],

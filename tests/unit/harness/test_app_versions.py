@@ -31,7 +31,7 @@ def test_members_without_one_have_the_settings_of_the_profile() -> None:
 
 
 def test_the_version_that_means_the_default_is_refused() -> None:
-    with pytest.raises(ScenarioError, match=r"app-version: the least is 0\.0\.1"):
+    with pytest.raises(ScenarioError, match=r"app-version is at least 0\.0\.1"):
         spec(" app-version=0.0.0")
 
 

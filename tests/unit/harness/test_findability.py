@@ -61,7 +61,7 @@ def test_seeds_count_with_the_failure_or_when_they_are_clean(tmp_path: Path) -> 
     older.write_text('{"seed": 1, "verdict": "invalid", "promise": "linearizable"}\n{"seed": 2, "verd')
     assert seeds_with([older], {"verdict": "invalid", "promise": "linearizable"}) == Seeds(1, 1)
     older.write_text('{"verdict": "valid"}\n')
-    with pytest.raises(UsageError, match=r"older.jsonl:1: no line of a simulated campaign"):
+    with pytest.raises(UsageError, match=r"older.jsonl:1: not a line of a simulated campaign"):
         seeds_with([older], {})
 
 
@@ -151,9 +151,9 @@ def test_lines_of_live_campaigns_are_refused(tmp_path: Path, capsys: pytest.Capt
     before = campaign(tmp_path / "before", *[[{"verdict": "invalid", "promise": "commits-kept"}]] * 9, clean=1)
     for command in ([str(before), str(since)], [str(since), str(before)]):
         assert main(["fixed", "commits-kept", "--before", *command]) == 2
-        assert "seeds.jsonl:1: no line of a simulated campaign" in capsys.readouterr().err
+        assert "seeds.jsonl:1: not a line of a simulated campaign" in capsys.readouterr().err
     fields = {"runtime": "process", "fingerprints": [], "verdict": "valid", "seed": 1}
-    with pytest.raises(UsageError, match="no line of a simulated campaign"):
+    with pytest.raises(UsageError, match="not a line of a simulated campaign"):
         seeds_with([written(tmp_path / "later", fields)], {})
 
 

@@ -26,7 +26,11 @@ AERON = ClusterSpec(system="aeron", launcher="java Main")
 @pytest.mark.parametrize(
     ("spec", "runtime", "says"),
     [
-        (ClusterSpec(jvm="-Xmx1g"), PROCESS, "jvm '-Xmx1g': members of upheaval are no Java: use --system aeron"),
+        (
+            ClusterSpec(jvm="-Xmx1g"),
+            PROCESS,
+            "jvm '-Xmx1g': members of upheaval do not run in Java: use --system aeron",
+        ),
         (ClusterSpec(launcher="x"), SIMULATED, "launcher 'x': use --system aeron and --runtime process or docker"),
         (ClusterSpec(launcher="x"), PROCESS, "launcher 'x': use --system aeron and --runtime process or docker"),
         (ClusterSpec(launcher="x"), DOCKER, "launcher 'x': use --system aeron and --runtime process or docker"),

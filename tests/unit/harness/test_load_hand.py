@@ -57,6 +57,6 @@ def test_users_that_do_not_give_up_the_processor_end_with_the_time_of_their_load
     # The end of the process, should nothing else end the wait.
     end = threading.Timer(LIMIT_S, messages.put, (None,))
     end.start()
-    with pytest.raises(EnvironmentFault, match="one of them does not give up the processor"):
+    with pytest.raises(EnvironmentFault, match="one of them never yields the processor"):
         users_process._follow(messages, Unheard(), LoadHand(), settings)
     end.cancel()

@@ -106,7 +106,7 @@ def with_a_file_for_a_folder(backup: Path) -> None:
     ("spoil", "said"),
     [
         (without_recording_log, "has no cluster/recording.log: give the folder of a backup"),
-        (without_terms, "names no log: the backup had not got any yet"),
+        (without_terms, "names no log: the backup had received none yet"),
         (with_a_recording_log_that_is_none, "recording.log cannot be read: "),
         (without_the_log, "names recording 5: backup-0 has no recording 5: 5-0.rec is missing in its archive"),
         (without_a_catalog, "names recording 5: cannot read "),

@@ -182,7 +182,7 @@ def test_what_would_be_lost_is_refused_before_the_first_run(tmp_path: Path, caps
     folder.mkdir(parents=True)
     (folder / "history.jsonl").touch()
     assert main(["track-record", *options]) == 2
-    assert f"{folder} has something in it: name another --dir" in capsys.readouterr().err
+    assert f"{folder} is not empty: name another --dir" in capsys.readouterr().err
     assert list((tmp_path / "runs").iterdir()) == [folder]
     assert written.read_text() == text
 

@@ -28,7 +28,7 @@ class DockerHosts:
         missing or holds members of another system.
         """
         if renewal.app_version is not None:
-            raise UsageError("--app-version is for members in processes: containers get theirs with an --image")
+            raise UsageError("--app-version is for members in processes: containers get theirs from --image")
         system = self._cluster.system
         if renewal.system:
             system = in_containers(system.upgraded_to(renewal.system))

@@ -39,7 +39,7 @@ class PacketLinks(Helpers):
         """Add or delete the rules, all rules of one network at once."""
         self.require_ends(links)
         if effect.means is not Means.PACKETS or effect.kind not in _VERDICTS:
-            raise UsageError(f"filters of packets do no {effect.kind}: the links of this cluster have no proxies")
+            raise UsageError(f"packet filters do not support {effect.kind}: the links of this cluster have no proxies")
         verdict = _VERDICTS[effect.kind]
         for target in dict.fromkeys(link.target for link in links):
             streams = [stream for link in links if link.target == target for stream in streams_of(link, self.legs)]

@@ -39,7 +39,7 @@ def run_tool(run: Path, name: str, options: Options) -> Answer:
             return _inside(container, name, system, options)
         command = COMMANDS.get(options.words[1])
         if command is not None and command.changes:
-            raise UsageError(f"{name} does not run, and its files are in the engine: `upheaval down` brings them here")
+            raise UsageError(f"{name} is not running, and its files are in the engine: `upheaval down` fetches them")
         with tempfile.TemporaryDirectory() as place:
             copy = Path(place, "copy")
             collect.collect_folder(container, str(system.folder), copy)
