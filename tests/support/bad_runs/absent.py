@@ -365,7 +365,7 @@ ABSENT = (
     _absent(a_full_disk_tore_a_line_of_a_trace, "member-1/trace.jsonl:202 says that 1 events before it were lost"),
     _absent(a_trace_lost_its_end, "member-2/trace.jsonl ends at position"),
     _absent(a_trace_does_not_say_that_the_last_term_was_entered, "member-1/trace.jsonl", "term 1"),
-    _absent(nobody_entered_the_first_term, "no trace tells of term 0"),
+    _absent(nobody_entered_the_first_term, "no trace has term 0"),
     _absent(a_member_is_gone, "member-2 is missing", "3 members"),
     _absent(there_is_one_member_more, "member-3", "3 members"),
     _absent(nobody_wrote_down_the_faults, "faults.jsonl", "'dead'"),

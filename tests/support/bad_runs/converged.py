@@ -183,9 +183,9 @@ def _bound(damage: Callable[[Path], None], *says: str) -> BadRun:
 
 CONVERGED = (
     _converged(
-        it_converged_at_time_one, "last seen at 0 ms, at position", "no trace calls more than -1 committed by then"
+        it_converged_at_time_one, "last seen at 0 ms, at position", "no trace shows more than -1 committed by then"
     ),
-    _converged(it_converged_before_the_last_operations, "no trace calls more than", "committed by then"),
+    _converged(it_converged_before_the_last_operations, "no trace shows more than", "committed by then"),
     _converged(it_converged_after_all_members_had_ended, "when member 1 did not run: it ran from"),
     _converged(it_converged_while_a_fault_went_on, "while pause of member-0 went on", "healed from"),
     _ends(a_member_begins_again_with_more_log_than_it_ended_with, "member 1, which ended at", "with a log up to"),

@@ -167,7 +167,7 @@ POSITIONS = (
     _bad(
         traces_without_the_end,
         Promise.FINAL_POSITIONS,
-        ("manifest", "of member 0", "no trace tells of more than", "/trace.jsonl:"),
+        ("manifest", "of member 0", "no trace shows more than", "/trace.jsonl:"),
         Verdict.UNKNOWN,
     ),
     _bad(

@@ -253,13 +253,13 @@ SESSIONS = (
     _bad(
         a_session_is_not_written_down,
         Promise.CLIENTS_IN_ORDER,
-        "in session 1, of which sessions.jsonl says nothing",
+        "in session 1, which sessions.jsonl does not have",
         verdict=Verdict.UNKNOWN,
     ),
     _bad(
         one_session_alone_is_written_down,
         Promise.CLIENTS_IN_ORDER,
-        "of which sessions.jsonl says nothing",
+        "which sessions.jsonl does not have",
         verdict=Verdict.UNKNOWN,
     ),
     _bad(an_operation_is_answered_again, Promise.ANSWERED_ONCE, "an answer to operation id=", "had been answered"),

@@ -169,7 +169,7 @@ SNAPSHOTS_TAKEN = (
         one_member_took_no_snapshot_and_was_not_looked_at, "member 2 does not have the snapshot", " ms, and its trace"
     ),
     _taken(members_took_the_snapshot_at_different_positions, "controls.jsonl:1 was seen at positions 4096, "),
-    _taken(nobody_was_seen_to_take_the_snapshot, "controls.jsonl:1 holds, and says", verdict=Verdict.UNKNOWN),
+    _taken(nobody_was_seen_to_take_the_snapshot, "controls.jsonl:1 took effect, but names", verdict=Verdict.UNKNOWN),
     _taken(a_snapshot_has_no_service, "member-1/cluster/recording.log has the snapshot", "none of service 0 there"),
     BadRun(
         STANDBY_RUN,

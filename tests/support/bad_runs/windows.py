@@ -168,7 +168,7 @@ WINDOWS: tuple[BadRun, ...] = (
     _contradicted(it_is_over_after_the_run_converged, _CUT, "had converged"),
     _contradicted(it_is_over_after_the_run_converged, _PAUSED, "had converged"),
     _contradicted(its_proof_names_another_member, _KILLED, "'dead'", "its proof names a process of member"),
-    _contradicted(the_kill_is_said_to_be_a_stop, _KILLED, "'dead'", "did not write down its end", "trace.jsonl"),
+    _contradicted(the_kill_is_said_to_be_a_stop, _KILLED, "'dead'", "recorded no end", "trace.jsonl"),
     _contradicted(the_dead_one_is_said_to_be_dead_still, _KILLED, "'dead'", "it was never healed", "trace.jsonl"),
     _contradicted(the_kill_is_said_to_be_a_pause_of_a_moment, _KILLED, "'dead'", "wrote a line", "trace.jsonl"),
     _contradicted(the_cut_is_said_to_be_ordered_for_other_members, _CUT, "'alone'", "it was ordered as"),

@@ -41,7 +41,7 @@ def test_what_was_not_is_named_with_position_and_time(ns: int, position: int, kn
     assert (finding.verdict, finding.position) == (Verdict.INVALID, position)
     assert finding.detail == (
         f"backup-0 had the log up to position {position} at {ns // 1_000_000} ms (backup-0/trace.jsonl:7), and the "
-        f"traces call no more than {known} committed by then"
+        f"traces show no more than {known} committed by then"
     )
 
 

@@ -79,7 +79,7 @@ def test_a_history_without_sessions_is_judged_by_its_slots_alone() -> None:
     entries = [at(number, 64 * number, 99) for number in range(3)]
     (finding,) = judge_clients(clients_of(PlacedHistory.of(old, entries)))
     assert finding.verdict is Verdict.VALID
-    assert finding.detail == "3 client slots; 0 operations lie in the session that took them"
+    assert finding.detail == "3 client slots; 0 operations are in the session that took them"
 
 
 def left(session: int, ended_ns: int, cause: SessionCause = SessionCause.CLIENT) -> SessionEnd:

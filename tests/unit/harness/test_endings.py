@@ -275,7 +275,7 @@ def _without_words(ended: Ended) -> None:
     [
         (_killed, "recorded no exit status"),
         (_without_announcement, "no trace has the announcement of the end in term 1"),
-        (_without_words, "no trace tells of the shutdown of members 0, 1, 2"),
+        (_without_words, "no trace shows the shutdown of members 0, 1, 2"),
     ],
 )
 def test_what_nobody_knows_is_unknown(tmp_path: Path, change: Callable[[Ended], None], text: str) -> None:

@@ -99,7 +99,7 @@ def _require_trace(facts: TraceFacts, manifest: Manifest) -> None:
     if facts.unstarted is not None:
         event = facts.unstarted
         component = event.fields.get("component", "")
-        detail = f"{facts.name}:{event.line} is {event.event!r} of {component!r}, whose start no earlier line has"
+        detail = f"{facts.name}:{event.line} is {event.event!r} of {component!r}, and no earlier line has its start"
         raise _missing(detail, who)
     if facts.lost is not None:
         detail = f"{facts.name}:{facts.lost.line} says that {facts.lost.fields[LOST_EVENTS]} events before it were lost"
@@ -156,7 +156,7 @@ def _require_terms(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFac
         entered = {term for facts in traces for term in facts.entered}
         for term, base in sorted(_named_terms(run, manifest, min(final.commit_position for final in finals))):
             if term not in entered:
-                detail = f"no trace tells of term {term}, which recording logs have from position {base}"
+                detail = f"no trace has term {term}, which recording logs have from position {base}"
                 raise _missing(detail, position=base)
 
 
@@ -281,7 +281,7 @@ def _require_marks(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFac
             continue
         for name in ("cluster/cluster-mark.dat", "archive/archive-mark.dat", *services):
             if not (folder.path / name).exists():
-                detail = f"{folder.path.name}/{name} is missing, and the member came as far as an election"
+                detail = f"{folder.path.name}/{name} is missing, although the member reached an election"
                 raise _missing(detail, facts.member_id)
 
 

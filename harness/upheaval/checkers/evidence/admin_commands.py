@@ -175,7 +175,7 @@ def _require_entries(
             where = f" at position {min(positions)}" if positions else ""
             position = min(positions) if positions else None
             raise _broken(
-                line, control, f"holds, and the log has no entry that orders a {what}{where}", position=position
+                line, control, f"took effect, but the log has no entry that orders a {what}{where}", position=position
             )
         before = left[: left.index(entry)]
         if has_all_commands and before:

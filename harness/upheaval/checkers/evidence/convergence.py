@@ -84,7 +84,7 @@ def _require_after(converge: Converge, shown: Shown) -> None:
     position, at_ns = converge.members[0].commit_position, converge.completed_ns
     when = f"the members were last seen at {at_ns // MS} ms, at position {position}"
     if shown.committed_then is not None and shown.committed_then < position:
-        detail = f"{when}: no trace calls more than {shown.committed_then} committed by then"
+        detail = f"{when}: no trace shows more than {shown.committed_then} committed by then"
         raise Broken(Verdict.UNKNOWN, detail, position=position)
     for operation in shown.operations:
         at = operation.position

@@ -66,7 +66,7 @@ def check_windows(evidence: Evidence) -> list[Result]:
         bound = sum(judge.look_at(fault) for fault in faults)
     except Broken as broken:
         return [broken.finding(Promise.FAULTS_IN_TIME)]
-    detail = f"{bound} of {len(faults)} faults were there when traces and messages have them, no other is contradicted"
+    detail = f"{bound} of {len(faults)} faults were active when traces and messages show them; no other is contradicted"
     return [Finding(Promise.FAULTS_IN_TIME, Verdict.VALID, detail)]
 
 
@@ -157,7 +157,7 @@ class _Judge:
                 is_hit = life.begin_ns < fault.inject_begin_ns <= life.last_ns + AROUND_NS
                 if is_hit and life.status is None and life.last_ns <= fault.inject_end_ns + AROUND_NS:
                     where = f"member-{member_id}/trace.jsonl:{life.line}"
-                    what = f"process {life.component!r} was ordered to end, and did not write down its end ({where})"
+                    what = f"process {life.component!r} was ordered to end, and recorded no end ({where})"
                     raise _contradicted(fault, what, member_id)
 
     def _lives(self, fault: FaultRecord, member_id: int) -> list[ProcessLife]:

@@ -125,9 +125,9 @@ def _require_traced(finals: Sequence[FinalPosition], traced: TracedPositions, me
         for final in finals:
             if final.commit_position > furthest:
                 where = (
-                    f"no trace tells of more than {furthest} ({traced.committed})"
+                    f"no trace shows more than {furthest} ({traced.committed})"
                     if traced.committed
-                    else "no trace tells of any"
+                    else "no trace shows any"
                 )
                 detail = f"{_commit_of(final)}, {where}"
                 raise Broken(Verdict.UNKNOWN, detail, members=(final.member_id,), position=final.commit_position)

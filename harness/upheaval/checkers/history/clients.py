@@ -230,11 +230,11 @@ def judge_clients(clients: Clients, cuts: Iterable[tuple[int, int]] = ()) -> lis
         return [_invalid(detail, operation, operation.position)]
     if clients.unwritten is not None:
         operation = clients.unwritten
-        detail = f"{operation} was sent in session {operation.session}, of which sessions.jsonl says nothing"
+        detail = f"{operation} was sent in session {operation.session}, which sessions.jsonl does not have"
         return [_finding(Verdict.UNKNOWN, detail, operation, operation.position)]
     if not clients.slots:
         return [NotApplicable(Promise.CLIENTS_IN_ORDER, "the history has no operation of a shipped service")]
-    detail = f"{clients.slots} client slots; {clients.placed} operations lie in the session that took them"
+    detail = f"{clients.slots} client slots; {clients.placed} operations are in the session that took them"
     return [Finding(Promise.CLIENTS_IN_ORDER, Verdict.VALID, detail)]
 
 

@@ -118,9 +118,7 @@ def _of_shipped(evidence: Evidence) -> Result:
     if evidence.has_all_of_clients or evidence.strays:
         (result,) = judge_strays(evidence.strays, evidence.placed, _gaps(evidence))
         return result
-    return NotApplicable(
-        Promise.ANSWERED_ONCE, "the clients of the run wrote down no answers but those that they waited for"
-    )
+    return NotApplicable(Promise.ANSWERED_ONCE, "the clients of the run recorded only the answers that they waited for")
 
 
 STRAY_ANSWERS: Final = Checker(

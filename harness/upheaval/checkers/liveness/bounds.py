@@ -130,7 +130,7 @@ def check_bounds(run: RunFolder, manifest: Manifest) -> list[Result]:
     """Judge the time-outs of a run."""
     members = list(_read(run, manifest))
     if manifest.members < 2:
-        return [NotApplicable(Promise.BOUNDS_KEPT, "a single member has no other to be heard by")]
+        return [NotApplicable(Promise.BOUNDS_KEPT, "a single member exchanges no heartbeats")]
     if not any(member.led for member in members):
         return [NotApplicable(Promise.BOUNDS_KEPT, "no trace shows a member that led")]
     judge = _Judge(manifest, members, list(troubles(run)))

@@ -29,7 +29,7 @@ def check_leaderless(
 ) -> list[Result]:
     """Judge the times without a leader."""
     if manifest.members < 2:
-        return [NotApplicable(Promise.LEADER_FOUND, "a single member finds itself")]
+        return [NotApplicable(Promise.LEADER_FOUND, "a single member elects itself")]
     if not any(member.led for member in members):
         return [NotApplicable(Promise.LEADER_FOUND, "no trace shows a member that led")]
     silences = _silences(run)

@@ -285,7 +285,7 @@ def _require_ordered(commands: Iterable[ControlRecord], groups: Sequence[Sequenc
         members = {int(member) for member in command.members if member.isdigit()}
         group = next((lives for lives in rest if members & {life.member_id for life in lives}), None)
         if group is None:
-            detail = f"no trace tells of the {command.what} of members {_shown(members)}"
+            detail = f"no trace shows the {command.what} of members {_shown(members)}"
             raise Broken(Verdict.UNKNOWN, detail, members=tuple(sorted(members)))
         absent = members - {life.member_id for life in group}
         if absent:

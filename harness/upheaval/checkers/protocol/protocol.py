@@ -154,7 +154,7 @@ def _why_not_whole(run: RunFolder, members: int) -> str:
             return f"{name} has {len(watch.links)} links between {members} members"
         for link in watch.links:
             if not link.is_whole:
-                return f"{name} has not all that passed from member {link.source} to member {link.target}"
+                return f"{name} lacks messages that passed from member {link.source} to member {link.target}"
     for member_id in range(members):
         for start in _starts(run.member(member_id)):
             if not any(watch.begin_ns <= start.ns <= (watch.end_ns or 0) for watch in watches):

@@ -98,7 +98,7 @@ def _why_not_offered(message: ServiceMessage, service_id: int, number: int, serv
     if is_shipped(name) and name not in OFFERING:
         return f"was not offered by it: {name} offers none"
     if name == LEDGER and message.credit is None:
-        return f"was not offered by it: it is no second step of a transfer, and {name} offers nothing else"
+        return f"was not offered by it: it is not the second step of a transfer, and {name} offers nothing else"
     if name == TALLY and number * MESSAGES_AN_OFFER > message.requests:
         return (
             f"was not offered by it: {name} offers one for {MESSAGES_AN_OFFER} messages of clients, and the log has "

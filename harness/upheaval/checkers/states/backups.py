@@ -221,7 +221,7 @@ def _compare(copy: _Copy, members: _Members) -> str:
     witness = members.log(members.witness_id)
     begin = max(copy.start, witness.start_position)
     if begin >= limit:
-        detail = f"nothing of the log of {copy.name} is there of member {members.witness_id}"
+        detail = f"member {members.witness_id} has nothing of the log of {copy.name}"
         raise Broken(Verdict.UNKNOWN, detail, members=(members.witness_id,))
     different = first_difference(copy.log, witness, begin, limit)
     if different is not None:
@@ -336,7 +336,7 @@ def require_committed(
         if report.position > known:
             detail = (
                 f"{name} had the log up to position {report.position} at {report.ns // MS} ms ({report.line}), and the "
-                f"traces call no more than {known} committed by then"
+                f"traces show no more than {known} committed by then"
             )
             raise Broken(Verdict.INVALID, detail, position=report.position)
         count += 1

@@ -159,8 +159,8 @@ def _require_announced(members: Sequence[Informed], standbys: Iterable[Standby],
             lived_ns = end_ns - max(begin_ns, whole_ns)
             if position not in known and lived_ns >= NOTICE_NS:
                 detail = (
-                    f"no member knows of the snapshot that {standby.holder.name} took at position {position}, and it "
-                    f"went on for {lived_ns // MS} ms"
+                    f"no member knows of the snapshot that {standby.holder.name} took at position {position}, "
+                    f"although it ran for another {lived_ns // MS} ms"
                 )
                 who = tuple(member.holder.member_id for member in members)
                 raise Broken(Verdict.INVALID, detail, members=who, position=position)

@@ -89,7 +89,7 @@ def require_by_all(order: OrderedSnapshot, members: Iterable[Holder]) -> None:
     """Check that every member that ran throughout the command has the snapshot or traced a failure. Raises `Broken`."""
     which = f"the {order.what} of controls.jsonl:{order.line}"
     if not order.seen:
-        raise Broken(Verdict.UNKNOWN, f"{which} holds, and says of no member where it was taken")
+        raise Broken(Verdict.UNKNOWN, f"{which} took effect, but names no member's position")
     positions = sorted(set(order.seen.values()))
     if len(positions) > 1:
         detail = f"{which} was seen at positions {', '.join(map(str, positions))}"
@@ -101,7 +101,7 @@ def require_by_all(order: OrderedSnapshot, members: Iterable[Holder]) -> None:
         detail = (
             f"member {member.member_id} does not have {which}, which is at position {position} on members "
             f"{', '.join(map(str, sorted(order.seen)))}: it ran from {order.begin_ns // MS} to {order.end_ns // MS} "
-            "ms, and its trace tells of no snapshot that failed"
+            "ms, and its trace has no failed snapshot"
         )
         raise Broken(Verdict.INVALID, detail, members=(member.member_id,), position=position)
 
