@@ -143,7 +143,7 @@ def pytest_load_initial_conftests(
 
 
 def _may_be_value(name: str, text: str) -> bool:
-    """Whether a text that is a path, too, can be meant as the value of an option: one of its choices, or a number."""
+    """Whether a text that is also a path may be the value of an option: one of its choices, or a number."""
     keywords = _OPTIONS[name]
     return text in keywords.get("choices", ()) or (keywords.get("type") is int and text.isdecimal())
 
@@ -333,7 +333,7 @@ def _write_failure(item: pytest.Item, run: _Run) -> None:
 
 @pytest.fixture
 def upheaval_chaos(upheaval_cluster: "Cluster") -> "Chaos":
-    """Faults of members and links of the test's cluster, each proved and written down."""
+    """Faults of members and links of the test's cluster, each proved and recorded."""
     return upheaval_cluster.chaos
 
 
@@ -511,7 +511,7 @@ def _shorten(excinfo: "pytest.ExceptionInfo[BaseException]") -> None:
     for entry in excinfo.traceback:
         names = entry.frame.f_globals
         if str(names.get("__name__")).partition(".")[0] in _PACKAGES:
-            # By this name pytest knows frames that it shall not show, here for errors like this one only.
+            # pytest hides frames with this global name; the function limits that to errors like this one.
             names["__tracebackhide__"] = _hides
     excinfo.value.__cause__ = None
     excinfo.value.__suppress_context__ = True
