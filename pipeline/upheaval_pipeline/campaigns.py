@@ -53,7 +53,7 @@ def ingest_campaigns(
     lake = Lake(where)
     new = [run for run in file_of if not _has(lake, run, contents[run])]
     if len(new) < len(file_of):
-        say(f"{len(file_of) - len(new)} of {len(file_of)} campaigns are in the lake as they are")
+        say(f"{len(file_of) - len(new)} of {len(file_of)} campaigns are in the lake already")
     if new:
         rows = (row for run in new for row in _rows(run, file_of[run], schedules[run], contents[run]))
         lake.commit(files_of(write_file(lake.where, NAME, lake.new_batch(), batches(rows, _COLUMNS))))

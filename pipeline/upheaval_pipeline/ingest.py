@@ -63,7 +63,7 @@ def ingest_runs(
     new = sorted(new_runs(Lake(where), contents))
     if len(new) < len(contents):
         unused = " and keep the labels that they have" if labels.named else ""
-        say(f"{len(contents) - len(new)} of {len(contents)} runs are in the lake as they are{unused}")
+        say(f"{len(contents) - len(new)} of {len(contents)} runs are in the lake already{unused}")
     done = 0
     for some in _commits({run: contents[run].size for run in new}):
         _write(spark, where, {run: contents[run] for run in some}, labels)

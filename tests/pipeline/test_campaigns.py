@@ -69,7 +69,7 @@ def test_a_campaign_that_has_grown_replaces_what_was_there_and_seeds_that_differ
     ingest_campaigns([file], lake)
     said: list[str] = []
     ingest_campaigns([file], lake, said.append)
-    assert said == ["1 of 1 campaigns are in the lake as they are"]
+    assert said == ["1 of 1 campaigns are in the lake already"]
     with file.open("a") as stream:
         stream.write(json.dumps(line(8, "1")) + "\nnothing\n" + '{"seed":9}\n')
     (counts,) = ingest_campaigns([file], lake).values()

@@ -23,7 +23,7 @@ def test_a_run_is_ingested_once_however_often(tmp_path: Path, spark: Any) -> Non
     before = {path: path.stat().st_mtime_ns for path in lake.rglob("*") if path.is_file()}
     said: list[str] = []
     assert ingest(spark, [run], str(lake), said.append) == first
-    assert said == ["1 of 1 runs are in the lake as they are"]
+    assert said == ["1 of 1 runs are in the lake already"]
     assert {path: path.stat().st_mtime_ns for path in lake.rglob("*") if path.is_file()} == before
     assert first["run-1"]["history"] == len(built.operations)
     assert first["run-1"]["rejects"] == 0
@@ -44,7 +44,7 @@ def test_runs_of_one_ingest_share_files_and_are_replaced_one_by_one(tmp_path: Pa
     history.write_text("".join(history.read_text().splitlines(keepends=True)[:-1]))
     said: list[str] = []
     counts = ingest(spark, folders, lake, said.append)
-    assert said == ["2 of 3 runs are in the lake as they are", "1 of 1 runs ingested"]
+    assert said == ["2 of 3 runs are in the lake already", "1 of 1 runs ingested"]
     sql = "SELECT run, count(*), count(DISTINCT id) FROM history GROUP BY run ORDER BY run"
     assert asked(lake, sql, 9).rows == (("run-0", 40, 40), ("run-1", 40, 40), ("run-2", 42, 42))
     assert [counts[f"run-{number}"]["history"] for number in range(3)] == [40, 40, 42]

@@ -154,7 +154,7 @@ def test_a_lake_keeps_labels_time_and_version_of_a_run(
     manifest.write_text(manifest.read_text().replace("run-1", "run-2"))
     folders = [str(tmp_path / "run"), str(tmp_path / "more")]
     assert main(["ingest", *folders, "--lake", lake, "--engine", "python", *other]) == 0
-    assert "1 of 2 runs are in the lake as they are and keep the labels that they have\n" in capsys.readouterr().err
+    assert "1 of 2 runs are in the lake already and keep the labels that they have\n" in capsys.readouterr().err
     rows = asked(lake, "SELECT run, labels FROM ran ORDER BY run", 9).rows
     assert [(run, dict(labels)["team"]) for run, labels in rows] == [("run-1", "money=matters"), ("run-2", "other")]
 

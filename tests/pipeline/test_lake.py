@@ -59,7 +59,7 @@ def test_who_is_killed_leaves_what_was_there_and_the_next_ingest_completes(tmp_p
     assert judged_in_lake(spark, opened, opened.runs("runs")) == [verify_run(folder) for folder in new]
     said: list[str] = []
     ingest(spark, new, lake, said.append)
-    assert said == [f"{RUNS} of {RUNS} runs are in the lake as they are"]
+    assert said == [f"{RUNS} of {RUNS} runs are in the lake already"]
     optimize(open_lake(lake), time.time() + 2 * 86_400)
     assert len({batch for files in open_lake(lake).tables.values() for file in files for batch in file.batches}) == 1
     assert operations(spark, lake) == {f"run-{number}": 60 for number in range(RUNS)}
@@ -311,4 +311,4 @@ def test_a_folder_whose_name_is_not_utf_8_is_ingested(tmp_path: Path) -> None:
     assert len(asked(lake, "SELECT run FROM judged", 9).rows) == 3
     said: list[str] = []
     assert ingest(None, [good, bad, unread], lake, said.append) == written
-    assert said == ["3 of 3 runs are in the lake as they are"]
+    assert said == ["3 of 3 runs are in the lake already"]

@@ -40,5 +40,5 @@ def recording_stops_a_frame_early(archive: Archive) -> None:
 
 @AREA.bug("no-unexplained-end", "logs-equal", "states-agree", INVARIANTS, is_rare=True)
 def checksums_not_compared(archive: Archive) -> None:
-    """A replay sends bytes that do not fit their checksum."""
+    """A replay sends bytes that do not match their checksum."""
     archive._replayer._checksum = None

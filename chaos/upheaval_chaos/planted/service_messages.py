@@ -25,7 +25,7 @@ def every_seventh_service_message_lost(module: ConsensusModule) -> None:
 
 @AREA.bug("money-conserved", "snapshot-is-replay")
 def every_seventh_service_message_garbled(module: ConsensusModule) -> None:
-    """The last byte of each seventh message that a service offers to the log is another one."""
+    """The last byte of each seventh message that a service offers to the log is changed."""
     for pending in module._state.pending_messages:
         _change_seventh(pending, lambda payload: bytes(payload[:-1]) + bytes(byte ^ 1 for byte in payload[-1:]))
 

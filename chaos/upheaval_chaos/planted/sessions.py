@@ -48,7 +48,7 @@ def session_not_closed_in_replay(module: ConsensusModule) -> None:
 
 @AREA.bug("sessions-kept", "snapshot-is-replay")
 def session_ids_reused(module: ConsensusModule) -> None:
-    """A member does not count on from the ids of sessions that it reads."""
+    """A member does not continue from the session ids that it reads."""
     sessions = module._state.sessions
     on_log_open = sessions.on_log_open
 
@@ -62,7 +62,7 @@ def session_ids_reused(module: ConsensusModule) -> None:
 
 @AREA.bug("sessions-kept", "snapshot-is-replay", "clients-in-order", is_rare=True)
 def uncommitted_sessions_kept(module: ConsensusModule) -> None:
-    """A leader that loses its term keeps what it had done to sessions and not committed."""
+    """A leader that loses its term keeps changes of sessions that were not committed."""
     sessions = module._state.sessions
     leave_term = sessions.leave_term
 

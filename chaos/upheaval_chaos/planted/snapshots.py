@@ -44,7 +44,7 @@ def snapshot_repeats_a_session_id(module: ConsensusModule) -> None:
 
 @AREA.bug("sessions-kept", "clients-in-order", "sessions-outlive-leaders", "snapshot-is-replay")
 def sessions_lost_over_a_restart(module: ConsensusModule) -> None:
-    """A start from a snapshot leaves its sessions alone."""
+    """A start from a snapshot restores no sessions."""
     load = module._state.load
 
     def load_without_sessions(now: Now, snapshot: ModuleSnapshot) -> None:

@@ -92,7 +92,7 @@ def uncommitted_expiry_lost(module: ConsensusModule) -> None:
 
 @AREA.bug("timers-kept")
 def timer_lost_over_a_restart(module: ConsensusModule) -> None:
-    """A start from a snapshot leaves its timers alone."""
+    """A start from a snapshot restores no timers."""
     load = module._state.load
 
     def load_without_timers(now: Now, snapshot: ModuleSnapshot) -> None:

@@ -103,7 +103,7 @@ def smallest_of(run: Path) -> Path:
 
 def shrink_beside(run: Path) -> None:
     """Shrink an invalid run of a scenario or of a live campaign, and report on standard error."""
-    note(f"making it simpler; when this is ended, {shlex.join(['upheaval', 'shrink', str(run)])} goes on")
+    note(f"making it simpler; if interrupted, {shlex.join(['upheaval', 'shrink', str(run)])} continues")
     report_search(str(run), lambda: shrink_recorded(run, smallest_of(run), Budget()))
 
 

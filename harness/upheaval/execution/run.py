@@ -280,7 +280,7 @@ def _do(step: Step, target: Steered, driver: FaultDriver, say: Say) -> None:
             _begin(name, fault, driver, say)
         case Begin(name, fault):
             driver.begin(name, fault, is_drawn=False)
-            say(f"fault {name!r} is put in")
+            say(f"fault {name!r} has begun")
         case End(name):
             driver.end(name)
         case Inject(name, fault):

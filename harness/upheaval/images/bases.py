@@ -92,7 +92,7 @@ def _bootstrap(base: DebianBase, root: Path, say: Say) -> None:
         raise EnvironmentFault("--offline needs debootstrap: install Debian's package of that name")
     if os.geteuid() != 0:
         raise EnvironmentFault("--offline needs root, because debootstrap does: run this one command as root")
-    say(f"making {base.tag} with debootstrap: {', '.join(base.include)} (once, a minute)")
+    say(f"making {base.tag} with debootstrap: {', '.join(base.include)} (once; takes a minute)")
     options = [f"--include={','.join(base.include)}", f"--cache-dir={cache.folder('debian')}"]
     programs.run([*_DEBOOTSTRAP, *options, DEBIAN_SUITE, str(root)], "debootstrap")
     for name in (*_SUPERFLUOUS, "dev", "proc", "sys"):
@@ -109,7 +109,7 @@ def _compile(base: GoBase, root: Path, say: Say) -> None:
     go = shutil.which("go")
     if go is None:
         raise EnvironmentFault(f"--offline needs go to compile {base.tag}: install the Go tool chain")
-    say(f"making {base.tag} with go (once, a minute)")
+    say(f"making {base.tag} with go (once; takes a minute)")
     root.mkdir()
     root.chmod(0o755)
     settings = {"CGO_ENABLED": "0", "GOBIN": str(root), "GOFLAGS": "-trimpath -buildvcs=false"}

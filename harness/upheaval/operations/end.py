@@ -26,7 +26,7 @@ def _converge(cluster: AnyCluster, say: Callable[[str], None]) -> None:
     ended = [member_id for member_id in cluster.member_ids if not cluster.member(member_id).is_running()]
     if ended:
         ids = ", ".join(map(str, ended))
-        say(f"members not running: {ids}; a run that ends so is never valid, see `upheaval start`")
+        say(f"members not running: {ids}; a run that ends like this is never valid, see `upheaval start`")
         return
     needs = needs_closing_snapshot(cluster.config.service, has_commands=any(cluster.run.read_controls()))
     with contextlib.suppress(HarnessError):

@@ -141,7 +141,7 @@ class Hands:
         if not faults:
             raise UsageError(f"no fault {name!r} to heal")
         if not all(map(_is_of_members, faults)):
-            raise UsageError(f"fault {name!r} is held by the program that put it in: heal it there")
+            raise UsageError(f"fault {name!r} belongs to the program that injected it: heal it there")
         self._cluster.heal_recorded(faults)
 
     def _forget_end(self, name: str) -> None:
