@@ -106,7 +106,7 @@ def ingest(options: IngestOptions) -> int:
     runs = contents_of_runs(folders)
     if not new_runs(lake, runs) and has_all_campaigns(campaigns, lake):
         unused = "; its runs keep the labels that they have" if options.labels and runs else ""
-        _say(f"all of it is in the lake as it is{unused}")
+        _say(f"all of it is in the lake already{unused}")
         written = rows_in_lake(lake, "runs", runs) | campaigns_in_lake(campaigns, lake)
     else:
         written = _ingested(options, runs, campaigns)

@@ -51,8 +51,8 @@ def _look_at_a_dead_member(
         said = capsys.readouterr()
         assert said.out == recording_log
         assert said.err == (
-            f"upheaval tool: member-{member_id} does not run, and its files are in the engine: "
-            "`upheaval down` brings them here\n"
+            f"upheaval tool: member-{member_id} is not running, and its files are in the engine: "
+            "`upheaval down` fetches them\n"
         )
     finally:
         cluster.member(member_id).start()

@@ -99,7 +99,7 @@ def test_a_pause_is_proved_by_the_turns_that_are_not_taken(
     member.resume()
     with monkeypatch.context() as patch:
         paralyse(patch, "pause")
-        with pytest.raises(UnknownOutcome, match="pause of member-1, not proved: member 1 goes on running"):
+        with pytest.raises(UnknownOutcome, match="pause of member-1, not proved: member 1 is still running"):
             member.pause()
     assert [record.is_proved for record in cluster.run.read_faults()] == [True, False]
 

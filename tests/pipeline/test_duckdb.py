@@ -103,7 +103,7 @@ def test_what_the_lake_has_is_ingested_and_asked_without_spark(
     good_run(40).write(run)
     ingest(None, [run], lake)
     assert main(["ingest", str(run), "--lake", lake]) == 0
-    assert capsys.readouterr().err == "upheaval: all of it is in the lake as it is\n"
+    assert capsys.readouterr().err == "upheaval: all of it is in the lake already\n"
     assert main(["query", "SELECT count(*) AS operations FROM history", "--lake", lake, "--json"]) == 0
     assert capsys.readouterr() == ('{"operations": 40}\n', "upheaval: DuckDB reads the lake (--engine)\n")
     assert main(["ask", "flakes", "--lake", lake, "--engine", "duckdb"]) == 0

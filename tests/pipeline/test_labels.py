@@ -147,7 +147,7 @@ def test_a_lake_keeps_labels_time_and_version_of_a_run(
     capsys.readouterr()
     other = ["--label", "team=other"]
     assert main(["ingest", str(tmp_path / "run"), "--lake", lake, "--engine", "python", *other]) == 0
-    unchanged = "upheaval: all of it is in the lake as it is; its runs keep the labels that they have\n"
+    unchanged = "upheaval: all of it is in the lake already; its runs keep the labels that they have\n"
     assert capsys.readouterr().err == unchanged
     good_run(41).write(tmp_path / "more")
     manifest = tmp_path / "more" / "manifest.json"

@@ -343,9 +343,9 @@ ABSENT = (
     _absent(the_end_of_a_trace_is_from_before, "member-1/trace.jsonl", "is earlier than a line before it"),
     _absent(half_of_a_trace_is_from_before, "member-2/trace.jsonl", "is earlier than a line before it"),
     _absent(the_last_line_of_a_trace_is_from_before, "member-1/trace.jsonl", "is earlier than a line before it"),
-    _absent(a_member_is_silent_for_eight_seconds, "member-1/trace.jsonl", "for 8.0 s", "held the member up"),
-    _absent(a_member_is_silent_for_a_minute, "member-2/trace.jsonl", "for 60.0 s", "held the member up"),
-    _absent(a_member_is_silent_at_its_end, "member-1/trace.jsonl", "for 6.0 s", "held the member up"),
+    _absent(a_member_is_silent_for_eight_seconds, "member-1/trace.jsonl", "for 8.0 s", "explains it"),
+    _absent(a_member_is_silent_for_a_minute, "member-2/trace.jsonl", "for 60.0 s", "explains it"),
+    _absent(a_member_is_silent_at_its_end, "member-1/trace.jsonl", "for 6.0 s", "explains it"),
     _absent(
         a_member_made_its_snapshots_invalid,
         "member-2",
