@@ -172,7 +172,7 @@ class Counters:
         self._first_id = first_id
         self._limit = capacity if limit is None else min(limit, capacity)
         if not 0 <= first_id <= self._limit:
-            raise UsageError(f"counter ids from {first_id} do not lie within {self._limit}")
+            raise UsageError(f"counter ids from {first_id} are not within {self._limit}")
         self._next_id = first_id
         self._freed: deque[int] = deque()
         self._bells: dict[int, list[Bell]] = {}

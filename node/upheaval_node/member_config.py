@@ -87,7 +87,7 @@ class MemberConfig(ProcessConfig):
 
     def __post_init__(self) -> None:
         if self.member_id not in parse_members(self.members):
-            raise UsageError(f"member id {self.member_id} does not stand in the members {self.members!r}")
+            raise UsageError(f"member id {self.member_id} is not among the members {self.members!r}")
         if not self.services or len(self.services) != self.settings.cluster.service_count:
             raise UsageError(f"{len(self.services)} services named, {self.settings.cluster.service_count} set")
         self._check_process("member", [address.rpartition(":")[2] for address in _addresses(self.endpoints)])

@@ -93,7 +93,7 @@ class DiskStorage:
     def _full(self, path: str) -> str:
         parts = PurePosixPath(path).parts
         if path.startswith("/") or ".." in parts:
-            raise UsageError(f"{path!r} does not lie in the member's folder")
+            raise UsageError(f"{path!r} is not in the member's folder")
         return os.path.join(self._root, path) if path else self._root
 
 

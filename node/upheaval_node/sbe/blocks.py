@@ -91,7 +91,7 @@ class Group:
         """Raises `UsageError`."""
         entries = () if value is None else value
         if not isinstance(entries, Sequence) or isinstance(entries, str | bytes | bytearray):
-            raise UsageError(f"{entries!r} is no sequence of entries")
+            raise UsageError(f"{entries!r} is not a sequence of entries")
         begin = len(buffer)
         buffer += bytes(self.header.size)
         write_header(
@@ -99,7 +99,7 @@ class Group:
         )
         for index, entry in enumerate(entries):
             if not isinstance(entry, Mapping):
-                raise UsageError(f"entry {index}: {entry!r} is no mapping of {', '.join(self.block.names)}")
+                raise UsageError(f"entry {index}: {entry!r} is not a mapping of {', '.join(self.block.names)}")
             try:
                 self.block.write(buffer, entry)
             except UsageError as error:

@@ -77,7 +77,7 @@ class Primitive:
         try:
             self.packer.pack_into(buffer, offset, number)
         except (struct.error, OverflowError, TypeError) as error:
-            raise UsageError(f"{number!r} is no {self.name}") from error
+            raise UsageError(f"{number!r} does not fit {self.name}") from error
 
 
 def primitive(name: str, *, is_big_endian: bool) -> Primitive:
@@ -129,7 +129,7 @@ class Text:
     def write(self, buffer: bytearray, offset: int, value: Value) -> None:
         content = encoded_text(value, self.charset)
         if len(content) > self.size or (isinstance(value, str) and b"\0" in content):
-            raise UsageError(f"{value!r} is no text of at most {self.size} bytes")
+            raise UsageError(f"{value!r} is not a text of at most {self.size} bytes")
         buffer[offset : offset + self.size] = content.ljust(self.size, b"\0")
 
 
@@ -150,7 +150,7 @@ def encoded_text(value: Value, charset: str) -> bytes:
     try:
         return value.encode(charset)
     except UnicodeEncodeError as error:
-        raise UsageError(f"{value!r} is no text in {charset}") from error
+        raise UsageError(f"{value!r} is not a text in {charset}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,7 @@ class Array:
 
     def write(self, buffer: bytearray, offset: int, value: Value) -> None:
         if not isinstance(value, Sequence | bytearray) or isinstance(value, str) or len(value) != self.count:
-            raise UsageError(f"{value!r} is no sequence of {self.count} numbers")
+            raise UsageError(f"{value!r} is not a sequence of {self.count} numbers")
         for index, number in enumerate(value):
             self.primitive.write(buffer, offset + self.primitive.size * index, number)
 
@@ -218,12 +218,12 @@ class ChoiceSet:
 
     def write(self, buffer: bytearray, offset: int, value: Value) -> None:
         if isinstance(value, str) or not isinstance(value, Iterable):
-            raise UsageError(f"{value!r} is no collection of names")
+            raise UsageError(f"{value!r} is not a collection of names")
         number = 0
         for choice in value:
             bit = _known(choice, self.bits) if isinstance(choice, str) else choice
             if not isinstance(bit, int) or not 0 <= bit < 8 * self.size:
-                raise UsageError(f"{choice!r} is no bit of {self.size} bytes")
+                raise UsageError(f"{choice!r} is not a bit of {self.size} bytes")
             number |= 1 << bit
         self.primitive.write(buffer, offset, number)
 
@@ -291,7 +291,7 @@ class Composite:
 
     def write(self, buffer: bytearray, offset: int, value: Value) -> None:
         if not isinstance(value, Mapping):
-            raise UsageError(f"{value!r} is no mapping of {', '.join(member.name for member in self.members)}")
+            raise UsageError(f"{value!r} is not a mapping of {', '.join(member.name for member in self.members)}")
         require_known(value, [member.name for member in self.members])
         for member in self.members:
             member.write(buffer, offset, value.get(member.name))

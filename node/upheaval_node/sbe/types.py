@@ -150,7 +150,7 @@ class Types:
                 return float(text)
             return ord(text) if kind.name == CHAR and len(text) == 1 and not text.isdigit() else int(text)
         except ValueError as error:
-            raise SchemaError(f"{element.place}: {text!r} is no {kind.name}") from error
+            raise SchemaError(f"{element.place}: {text!r} does not fit {kind.name}") from error
 
     def _referred(self, element: Element, reference: str) -> str:
         """The name of an enum's value, of `Enum.value`."""
@@ -168,7 +168,7 @@ class Types:
             text = value.text.strip()
             if kind.name == CHAR:
                 if len(text) != 1 or not text.isascii():
-                    raise SchemaError(f"{value.place}: {text!r} is no character")
+                    raise SchemaError(f"{value.place}: {text!r} is not a character")
                 numbers[value.get("name")] = ord(text)
             else:
                 numbers[value.get("name")] = int(self._number(value, kind, text))
@@ -182,7 +182,9 @@ class Types:
         for choice in element.named("choice"):
             text = choice.text.strip()
             if not text.isascii() or not text.isdigit() or int(text) >= 8 * kind.size or kind.name in FLOATS:
-                raise SchemaError(f"{choice.place}: choice {choice.get('name')!r}: {text!r} is no bit of {kind.name}")
+                raise SchemaError(
+                    f"{choice.place}: choice {choice.get('name')!r}: {text!r} is not a bit of {kind.name}"
+                )
             bits[choice.get("name")] = int(text)
         return ChoiceSet(kind, bits, {bit: Name(name) for name, bit in bits.items()})
 

@@ -52,7 +52,7 @@ def test_every_field_reaches_its_place() -> None:
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"member_id": 5}, "member id 5 does not stand in the members"),
+        ({"member_id": 5}, "member id 5 is not among the members"),
         ({"member_id": "1"}, "member_id must be an integer"),
         ({"member_id": True}, "member_id must be an integer"),
         ({"members": None}, "members is missing"),

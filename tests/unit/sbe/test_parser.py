@@ -65,18 +65,18 @@ def message(content: str) -> str:
             typed('<type name="T" primitiveType="char" length="4" characterEncoding="x"/>'),
             "s.xml:2: unknown characterEncoding 'x'",
         ),
-        (typed('<type name="T" primitiveType="int8" presence="constant">x</type>'), "s.xml:2: 'x' is no int8"),
+        (typed('<type name="T" primitiveType="int8" presence="constant">x</type>'), "s.xml:2: 'x' does not fit int8"),
         (
             typed('<enum name="T" encodingType="int8"><validValue name="A">x</validValue></enum>'),
-            "s.xml:2: 'x' is no int8",
+            "s.xml:2: 'x' does not fit int8",
         ),
         (
             typed('<enum name="T" encodingType="char"><validValue name="A">xy</validValue></enum>'),
-            "s.xml:2: 'xy' is no character",
+            "s.xml:2: 'xy' is not a character",
         ),
         (
             typed('<set name="T" encodingType="uint8"><choice name="A">8</choice></set>'),
-            "s.xml:2: choice 'A': '8' is no bit of uint8",
+            "s.xml:2: choice 'A': '8' is not a bit of uint8",
         ),
         (field('type="int8" presence="maybe"'), "s.xml:3: presence 'maybe': use required, optional, constant"),
         (
