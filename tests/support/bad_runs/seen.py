@@ -178,7 +178,7 @@ SEEN = (
     _votes(a_watch_that_began_late, "member-0/trace.jsonl:1", verdict=Verdict.UNKNOWN),
     _votes(a_member_of_which_nothing_was_seen, "no message of member 1", verdict=Verdict.UNKNOWN),
     _commits(a_commit_position_seen_without_a_quorum, "member 2 called position 1048576", "members had it (2)"),
-    _commits(reports_of_another_log_that_count, "committed in term 1", "2 of 3 are needed"),
+    _commits(reports_of_another_log_that_count, "committed in term 1", "1 of 3 members had it (", "2 are needed"),
     _commits(a_term_seen_to_begin_at_two_positions, "term 1 begins at", "and at", "consensus.jsonl:"),
     _commits(a_term_seen_to_begin_below_what_was_committed, "term 1 begins at 32", "committed in term 0"),
     BadRun(
