@@ -188,7 +188,7 @@ def _late_timers_of(run: RunFolder, manifest: Manifest) -> list[float]:
 def measure_run(run: RunFolder) -> Figures:
     """Raises `UsageError` for a folder that is no run folder or holds a malformed file."""
     manifest = run.read_manifest()
-    operations = list(run.read_history()) if run.history_file.exists() else []
+    operations = run.known_operations()
     faults = list(run.read_faults())
     traces = {
         member: list(run.member(member).read_trace()) if run.member(member).trace.exists() else []
