@@ -156,7 +156,9 @@ class FaultDriver:
         return any(injection.keeps_down and member_id in injection.member_ids for injection in injections)
 
     def victims(self, name: str) -> Sequence[int]:
-        """The members that the last fault of this name means, see `Injection.victims`. Raises `UsageError` when there was no such fault."""
+        """The members that the last fault of this name means, see `Injection.victims`. Raises `UsageError` when there
+        was no such fault.
+        """
         if name not in self._injections:
             raise UsageError(f"there was no fault {name!r} yet")
         return self._injections[name].victims

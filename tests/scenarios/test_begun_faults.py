@@ -94,9 +94,7 @@ def test_a_fault_that_hit_everyone_leaves_no_target(selector: Selector) -> None:
     ("ends", "victims"),
     [(([0, 2], [CLIENTS]), [0, 2]), (([CLIENTS], [1, 2]), [1, 2]), (([0], [1, 2]), [0])],
 )
-def test_a_link_fault_means_the_members_before_its_arrow(
-    ends: tuple[list[int], list[int]], victims: list[int]
-) -> None:
+def test_a_link_fault_means_the_members_before_its_arrow(ends: tuple[list[int], list[int]], victims: list[int]) -> None:
     assert victims_of(*ends) == victims
 
 

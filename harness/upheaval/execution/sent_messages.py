@@ -55,8 +55,9 @@ class SentMessage:
         if fields.get("member") not in self._sources or fields.get("to") not in self._targets:
             return False
         values = {camel_case(name): value for name, value in fields.items()}
-        return all(_plain(values.get(name)) == value for name, value in step.fields)
+        return all(written(values.get(name)) == value for name, value in step.fields)
 
 
-def _plain(value: object) -> str:
+def written(value: object) -> str:
+    """The value of a field as `wait sent` has it."""
     return value if isinstance(value, str) else json.dumps(value)
