@@ -20,7 +20,7 @@ from upheaval_chaos.faults import (
     require_some_leader,
     roster_of,
 )
-from upheaval_chaos.link_faults import links_between, require_channel, statement_between
+from upheaval_chaos.link_faults import links_between, require_channel, statement_between, victims_of
 from upheaval_chaos.record import Proof
 from upheaval_chaos.target import (
     CLIENTS,
@@ -134,7 +134,7 @@ class DatagramFault:
         sources, targets = self.sources.select(roster), self.targets.select(roster)
         links = links_between(self, sources, targets)
         named = replace(self, sources=exactly(sources), targets=exactly(targets))
-        return DatagramInjection(target, self, links, named.statement)
+        return DatagramInjection(target, self, links, named.statement, victims_of(sources, targets))
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,9 @@ class DatagramInjection:
     keeps_down = False
     component = None
 
-    def __init__(self, target: Target, fault: DatagramFault, links: Sequence[Link], statement: str) -> None:
+    def __init__(
+        self, target: Target, fault: DatagramFault, links: Sequence[Link], statement: str, victims: Sequence[int]
+    ) -> None:
         self._target = target
         self._datagrams = target.datagrams(fault.kind)
         self._fault = fault
@@ -183,6 +185,7 @@ class DatagramInjection:
         self.what = fault.kind.value
         self.where = "links " + ", ".join(map(str, links))
         self.statement = statement
+        self.victims = victims
         self.member_ids = list(
             dict.fromkeys(end for link in links for end in (link.source, link.target) if end != CLIENTS)
         )

@@ -3,7 +3,7 @@
 Holds all active faults, so that a run that ends early can heal them.
 """
 
-from collections.abc import Callable, Set as AbstractSet
+from collections.abc import Callable, Sequence, Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -155,11 +155,13 @@ class FaultDriver:
         injections = [active.injection for active in self._active.values()]
         return any(injection.keeps_down and member_id in injection.member_ids for injection in injections)
 
-    def victim(self, name: str) -> int:
-        """The first member that the last fault of this name hit. Raises `UsageError` when there was no such fault."""
+    def victims(self, name: str) -> Sequence[int]:
+        """The members that the last fault of this name means, see `Injection.victims`. Raises `UsageError` when there
+        was no such fault.
+        """
         if name not in self._injections:
             raise UsageError(f"there was no fault {name!r} yet")
-        return self._injections[name].member_ids[0]
+        return self._injections[name].victims
 
     def _prove_late(self, name: str) -> None:
         """Prove a fault of `begin` that was not drawn, while it is active."""
@@ -183,7 +185,7 @@ class FaultDriver:
             raise UsageError(f"fault {name!r} is already active: heal it first")
         asked_ns, operations = self._target.now_ns(), self._target.acknowledged()
         self.last_event_ns = asked_ns
-        injection = sparing(fault, self.victim).aim(self._target, tries=not is_drawn)
+        injection = sparing(fault, self.victims).aim(self._target, tries=not is_drawn)
         if injection.is_exclusive:
             self._require_alone(injection)
         began_ns = self._target.now_ns()

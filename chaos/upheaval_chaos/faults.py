@@ -22,7 +22,7 @@ SETTLES_S: Final = 0.2
 # A running member takes many turns in this time, because of its heartbeats.
 PAUSE_SHOWS_S: Final = 0.4
 OTHER_THAN: Final = "!"
-"""Separates the target of a fault from the name of the fault whose victim it spares."""
+"""Separates the target of a fault from the name of the fault whose victims it spares."""
 LAST_OWN_STATUS: Final = 128
 """The highest status of a process that ended on its own: a signal gives a negative status, or a higher one in a
 container.
@@ -46,7 +46,13 @@ class Injection(Protocol):
 
     @property
     def member_ids(self) -> Sequence[int]:
-        """The members that it hits; the first one is the victim."""
+        """The members that it hits."""
+
+    @property
+    def victims(self) -> Sequence[int]:
+        """The members that its name means: all that it hits; of links, those before the arrow, or after it if only
+        clients are before it.
+        """
 
     @property
     def links(self) -> Sequence[Link]:
@@ -147,7 +153,7 @@ class Selector(StrEnum):
     ALL = "all"
     CLIENTS = "clients"
     VICTIM = "victim"
-    """The first member of the named fault."""
+    """The members of the named fault."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +199,7 @@ class Who(Protocol):
         never is.
         """
 
-    def sparing(self, victim: Callable[[str], int]) -> "Who":
+    def sparing(self, victims: Callable[[str], Sequence[int]]) -> "Who":
         """The same target with the victims of the named faults, which it spares."""
 
 
@@ -204,9 +210,9 @@ class Members:
     selector: Selector | None = None
     member_id: int = -1
     other_than: str = ""
-    """The name of an earlier fault whose victim is excluded, or is itself the target."""
-    spared: int = -1
-    """That victim, once it is known."""
+    """The name of an earlier fault whose victims are excluded, or are themselves the target."""
+    spared: tuple[int, ...] = ()
+    """These victims, once they are known."""
 
     def select(self, roster: Roster) -> list[int]:
         """The members' current ids. Raises `UnknownOutcome` when they are not known, `UsageError` when there
@@ -218,13 +224,15 @@ class Members:
             if not self.other_than:
                 raise UsageError(f"{self.selector} needs the name of a fault: {self.selector}{OTHER_THAN}NAME")
             # Before the run it may be any of them.
-            return [self.spared] if self.spared >= 0 else list(roster.member_ids)
-        everyone = [member_id for member_id in roster.member_ids if member_id != self.spared]
+            return list(self.spared or roster.member_ids)
+        everyone = [member_id for member_id in roster.member_ids if member_id not in self.spared]
         if self.selector is None:
             if self.member_id not in roster.member_ids:
                 known = len(roster.member_ids)
                 raise UsageError(f"there is no member {self.member_id}: this cluster has {known} members")
             return [self.member_id]
+        if not everyone:
+            raise UnknownOutcome(f"fault {self.other_than!r} hit every member")
         if self.selector is Selector.ALL:
             return everyone
         if self.selector is Selector.RUNNING:
@@ -238,13 +246,15 @@ class Members:
         if self.selector is Selector.LEADER:
             return [leader]
         followers = [member_id for member_id in everyone if member_id != leader]
+        if not followers and self.spared:
+            raise UnknownOutcome(f"fault {self.other_than!r} hit every follower")
         if not followers:
             raise UsageError("a cluster of one member has no followers")
         return followers[:1] if self.selector is Selector.FOLLOWER else followers
 
-    def sparing(self, victim: Callable[[str], int]) -> "Members":
-        """The same set with the victim of the fault that it names."""
-        return replace(self, spared=victim(self.other_than)) if self.other_than else self
+    def sparing(self, victims: Callable[[str], Sequence[int]]) -> "Members":
+        """The same set with the victims of the fault that it names."""
+        return replace(self, spared=tuple(victims(self.other_than))) if self.other_than else self
 
     def __str__(self) -> str:
         who = f"member-{self.member_id}" if self.selector is None else self.selector.value
@@ -261,19 +271,19 @@ class Group:
         """Each member once, in the order of the parts."""
         return list(dict.fromkeys(member_id for part in self.parts for member_id in part.select(roster)))
 
-    def sparing(self, victim: Callable[[str], int]) -> "Group":
-        """Each part with the victim of the fault that it names."""
-        return Group(tuple(part.sparing(victim) for part in self.parts))
+    def sparing(self, victims: Callable[[str], Sequence[int]]) -> "Group":
+        """Each part with the victims of the fault that it names."""
+        return Group(tuple(part.sparing(victims) for part in self.parts))
 
     def __str__(self) -> str:
         return ",".join(map(str, self.parts))
 
 
-def sparing(fault: FaultT, victim: Callable[[str], int]) -> FaultT:
+def sparing(fault: FaultT, victims: Callable[[str], Sequence[int]]) -> FaultT:
     """The same fault with the victims that its targets spare."""
     untyped: Any = fault
     named = {field.name: getattr(fault, field.name) for field in fields(untyped)}
-    changed = {name: who.sparing(victim) for name, who in named.items() if isinstance(who, Members | Group)}
+    changed = {name: who.sparing(victims) for name, who in named.items() if isinstance(who, Members | Group)}
     spared: FaultT = replace(untyped, **changed)
     return spared
 
@@ -349,7 +359,7 @@ class MemberInjection:
     def __init__(self, target: Target, fault: MemberFault, member_ids: Sequence[int]) -> None:
         self._target = target
         self._fault = fault
-        self.member_ids = member_ids
+        self.member_ids = self.victims = member_ids
         self.component = fault.component
         self.what = fault.kind.value
         suffix = f"/{fault.component}" if fault.component else ""

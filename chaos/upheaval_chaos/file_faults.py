@@ -102,7 +102,7 @@ class FileInjection:
     def __init__(self, target: Target, fault: FileFault, member_ids: Sequence[int]) -> None:
         self._target = target
         self._fault = fault
-        self.member_ids = member_ids
+        self.member_ids = self.victims = member_ids
         self.what = fault.kind.value
         self.where = ", ".join(f"member-{member_id}" for member_id in member_ids)
         self.statement = replace(fault, members=exactly(member_ids)).statement

@@ -142,7 +142,7 @@ class HostInjection:
         self._target = target
         self._hosts = target.hosts(_PURPOSES[fault.kind], fault.kind)
         self._fault = fault
-        self.member_ids = member_ids
+        self.member_ids = self.victims = member_ids
         self.what = fault.kind.value
         self.where = ", ".join(f"member-{member_id}" for member_id in member_ids)
         self.statement = replace(fault, members=exactly(member_ids)).statement

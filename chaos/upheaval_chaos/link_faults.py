@@ -187,6 +187,11 @@ def _links(fault: LinkFault, sources: Sequence[int], targets: Sequence[int]) -> 
     return links
 
 
+def victims_of(sources: Sequence[int], targets: Sequence[int]) -> list[int]:
+    """The members that the name of a fault between these ends means."""
+    return [end for end in sources if end != CLIENTS] or [end for end in targets if end != CLIENTS]
+
+
 def statement_between(fault: BetweenEnds, options: Mapping[str, object]) -> str:
     """A fault of links in the language of scenarios, with the options that were given."""
     words = [fault.kind, str(fault.sources), "<->" if fault.both_ways else "->", str(fault.targets)]
@@ -213,6 +218,7 @@ class LinkInjection:
         ends = dict.fromkeys(end for link in links for end in (link.source, link.target) if end != CLIENTS)
         firsts = [end for end in (*sources, *targets) if end in ends]
         self.member_ids = list(dict.fromkeys([*firsts, *ends]))
+        self.victims = victims_of(sources, targets)
         tried = links if tries else []
         self._usual = {road: ping for link in tried for road, ping in self._try_roads(link).items()}
         self._usual_bulk = {link: self._try_bulk(link) for link in tried} if fault.bytes_per_second else {}

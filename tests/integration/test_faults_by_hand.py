@@ -15,6 +15,7 @@ from upheaval.runtimes.process import ProcessCluster
 from upheaval.runtimes.process_node import ProcessNode
 from upheaval.system import ClusterSpec
 from upheaval.ui.hands import Hands
+from upheaval.ui.live import LiveView
 from upheaval_chaos import faults
 from upheaval_chaos.faults import MemberFault, MemberFaultKind, Members
 
@@ -159,5 +160,23 @@ def test_a_link_fault_that_is_there_in_part_is_on_record_and_can_be_healed(tmp_p
         assert not record.inject_proof.holds
         hands.heal(record.name)
         assert hands.open_faults() == []
+    finally:
+        end_without_trace(cluster)
+
+
+def test_the_page_heals_a_cut_link_before_it_ends_the_cluster(tmp_path: Path) -> None:
+    cluster = ProcessCluster.create(tmp_path / "c", ClusterSpec(members=3))
+    try:
+        cluster.use_links(ProxiedLinks(cluster, 1))
+        cluster.up()
+        view = LiveView(cluster, ends_with_page=True)
+        view.hands.inject("blackhole member-0 <-> member-1")
+        view.end()
+        (cut,) = cluster.run.read_faults()
+        assert cut.heal_proof is not None
+        assert cut.heal_proof.holds
+        converge = cluster.run.read_manifest().converge
+        assert converge is not None
+        assert converge.reached
     finally:
         end_without_trace(cluster)

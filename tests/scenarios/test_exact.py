@@ -102,6 +102,16 @@ def test_any_other_message_is_a_broken_promise(tmp_path: Path, text: str, reason
     assert main(["verify", str(tmp_path)]) == 1
 
 
+def test_a_vote_is_awaited_in_the_notation_of_scenarios(tmp_path: Path) -> None:
+    text = short().replace("client open", "wait sent Vote from=member-0 to=member-2 vote=true\nclient open")
+    assert run(text, tmp_path).result.verdict is Verdict.VALID
+
+
+def test_a_log_ends_nowhere_while_no_member_runs(tmp_path: Path) -> None:
+    text = short().replace("expect", "kill member-0,member-1,member-2\nwait log 999999\nexpect", 1)
+    assert "log that ends at 999999" in finding(run(text, tmp_path), Promise.RUN_ENDED)[1]
+
+
 def test_messages_that_no_protocol_trace_shows_are_unknown(tmp_path: Path) -> None:
     run(short(), tmp_path)
     RunFolder(tmp_path).member(2).protocol_files()[0].unlink()

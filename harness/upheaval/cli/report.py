@@ -11,6 +11,7 @@ from upheaval.cli.judge_commands import ReportOptions, RunsOptions
 from upheaval.cli.lake_options import from_one_place, in_pipeline
 from upheaval.cli.tables import table
 from upheaval.errors import UsageError
+from upheaval.execution.run import RESULT_FILE, read_result
 from upheaval.records import RunFolder, write_atomically
 from upheaval.report import Figures, duration, measure_run
 from upheaval.report.maintainers import FILE_NAME as MAINTAINERS_FILE, maintainers_page
@@ -42,7 +43,10 @@ def write_for_maintainers(run: Path, output: Path | None = None) -> Path:
     require_file(path)
     again = made_by(run).command or f"upheaval verify {shlex.quote(str(run.absolute()))}"
     launcher, jvm, _ = cluster_file.start_of(run)
-    write_atomically(path, maintainers_page(RunFolder(run), verify_run(run), again, launcher, jvm))
+    own = read_result(run).own if (run / RESULT_FILE).is_file() else None
+    names = ("service", "user", "model", "schema")
+    options = {} if own is None else {name: getattr(own, name) for name in names}
+    write_atomically(path, maintainers_page(RunFolder(run), verify_run(run), again, launcher, jvm, options))
     return path
 
 

@@ -13,6 +13,7 @@ from upheaval.checkers.promises import Promise
 from upheaval.checkers.protocol.expected import sent_messages
 from upheaval.errors import UnknownOutcome
 from upheaval.execution.run import ScenarioResult, read_result
+from upheaval.execution.sent_messages import written
 from upheaval.records import Failure, RunFolder, add_failure, read_text, seed_lines
 from upheaval.runtime_names import SIMULATED
 from upheaval.runtimes.simulated.cluster import Plan, SimulatedCluster
@@ -155,7 +156,7 @@ class _Performer:
 
     def _is_at(self, position: int) -> bool:
         running = [status for status in self.cluster.status() if status.alive]
-        return all(status.append_position == status.commit_position == position for status in running)
+        return bool(running) and all(status.append_position == status.commit_position == position for status in running)
 
     def _log_end(self) -> int:
         """The position after the last entry that the leader appended, recorded or not, according to its trace."""
@@ -197,7 +198,7 @@ class _Performer:
                     break
                 if observation.event == TraceKind.SEND and observation.to == wanted.target:
                     name, fields = describe(observation.payload)
-                    if name == wanted.message and all(str(fields.get(k)) == value for k, value in wanted.fields):
+                    if name == wanted.message and all(written(fields.get(k)) == value for k, value in wanted.fields):
                         return
             if seen:
                 known, incarnation = seen[-1].number, seen[-1].pid

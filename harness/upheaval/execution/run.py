@@ -3,7 +3,7 @@
 The folder also has the scenario and the result, so that the run can be replayed.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -213,7 +213,7 @@ def play(scenario: Scenario, stage: Stage, say: Say, driver: FaultDriver | None 
                 witnesses.note_heal()
         asked.look()
         driver.heal_all()
-        _wait_leader(target, None)
+        _wait_leader(target, ())
         counts = stage.end_load()
         say(f"load has ended: {counts.ok} acknowledged, {counts.unknown} unknown; converging")
         end_run(target, takes_snapshot=scenario.has_closing_snapshot, say=say)
@@ -247,12 +247,15 @@ def _do(step: Step, target: Steered, driver: FaultDriver, say: Say) -> None:
             )
             say(f"{target.acknowledged()} operations acknowledged")
         case WaitLeader(other_than):
-            _wait_leader(target, driver.victim(other_than) if other_than else None)
+            _wait_leader(target, driver.victims(other_than) if other_than else ())
             say(f"member {target.leader()} leads")
         case WaitCaughtUp(fault):
-            victim = driver.victim(fault)
-            target.wait_until(lambda: target.has_caught_up(victim), STEP_TIMEOUT_S, f"catch-up of member {victim}")
-            say(f"member {victim} has caught up")
+            victims = driver.victims(fault)
+            ids = ", ".join(map(str, victims))
+            target.wait_until(
+                lambda: all(map(target.has_caught_up, victims)), STEP_TIMEOUT_S, f"catch-up of member {ids}"
+            )
+            say(f"member {ids} has caught up")
         case WaitCompanion(name):
             status = companion_control.wait_until_caught_up(target, name, STEP_TIMEOUT_S)
             say(f"{status.name} has the log up to position {status.live_log_position}")
@@ -290,7 +293,7 @@ def _do(step: Step, target: Steered, driver: FaultDriver, say: Say) -> None:
 
 
 def _wait_sent(step: WaitSent, target: Steered, driver: FaultDriver, say: Say) -> None:
-    wanted = SentMessage(step, roster_of(target), driver.victim, driver.last_event_ns)
+    wanted = SentMessage(step, roster_of(target), driver.victims, driver.last_event_ns)
     sent = SentMessages(target.added_lines())
     meant: list[TraceEvent] = []
 
@@ -330,9 +333,6 @@ def _require_proof(say: Say, what: str, proof: Proof) -> None:
     say(f"{what}: {proof}")
 
 
-def _wait_leader(target: Steered, other_than: int | None) -> None:
-    target.wait_until(
-        lambda: target.leader() not in (None, other_than),
-        STEP_TIMEOUT_S,
-        "leader" if other_than is None else f"leader other than member {other_than}",
-    )
+def _wait_leader(target: Steered, other_than: Sequence[int]) -> None:
+    others = f" other than member {', '.join(map(str, other_than))}" if other_than else ""
+    target.wait_until(lambda: target.leader() not in (None, *other_than), STEP_TIMEOUT_S, f"leader{others}")

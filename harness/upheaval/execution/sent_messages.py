@@ -1,7 +1,7 @@
 """Messages between members while the run continues: traced by members or seen by forwarders. Does not wait."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from upheaval.records import TraceEvent, jsonfields
 from upheaval.records.jsonfields import FieldError
@@ -33,11 +33,11 @@ class SentMessages:
 class SentMessage:
     """The message that a step waits for, with the members that are its ends now."""
 
-    def __init__(self, step: WaitSent, roster: Roster, victim: Callable[[str], int], after_ns: int) -> None:
+    def __init__(self, step: WaitSent, roster: Roster, victims: Callable[[str], Sequence[int]], after_ns: int) -> None:
         """Raises `UnknownOutcome` when the step's members are not known now."""
         everyone = list(roster.member_ids)
         self._sources, self._targets = (
-            everyone if who is None else who.sparing(victim).select(roster) for who in (step.source, step.target)
+            everyone if who is None else who.sparing(victims).select(roster) for who in (step.source, step.target)
         )
         self._step = step
         self._after_ns = after_ns
@@ -55,8 +55,9 @@ class SentMessage:
         if fields.get("member") not in self._sources or fields.get("to") not in self._targets:
             return False
         values = {camel_case(name): value for name, value in fields.items()}
-        return all(_plain(values.get(name)) == value for name, value in step.fields)
+        return all(written(values.get(name)) == value for name, value in step.fields)
 
 
-def _plain(value: object) -> str:
+def written(value: object) -> str:
+    """The value of a field as `wait sent` has it."""
     return value if isinstance(value, str) else json.dumps(value)

@@ -356,6 +356,10 @@ class RunFolder:
         """The operations in the order in which they were recorded. Raises as `history.read_history`."""
         return read_history(self.history_file)
 
+    def known_operations(self) -> list[Operation]:
+        """The same in a list; none if the file is missing, which is a finding of its own."""
+        return list(self.read_history()) if self.history_file.exists() else []
+
     def history_writer(self, *, buffer_length: int = 64) -> HistoryWriter:
         """A writer that appends to the history and buffers at most `buffer_length` operations."""
         self.unseal()

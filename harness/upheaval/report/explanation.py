@@ -105,7 +105,7 @@ def _rank(finding: Finding, moment: Moment | None) -> tuple[int, bool, int, bool
 
 def explain(run: RunFolder, finding: Finding) -> Explanation:
     """Of a finding on that run."""
-    operations, moments = list(run.read_history()), Moments(run)
+    operations, moments = run.known_operations(), Moments(run)
     entries = _entries(run)
     begins = [operation.invoke_ns for operation in operations[:1]] + [entry.ns for entry in entries[:1]]
     start_ns = min(begins, default=0) if moments.start_ns is None else moments.start_ns

@@ -188,7 +188,7 @@ def _late_timers_of(run: RunFolder, manifest: Manifest) -> list[float]:
 def measure_run(run: RunFolder) -> Figures:
     """Raises `UsageError` for a folder that is no run folder or holds a malformed file."""
     manifest = run.read_manifest()
-    operations = list(run.read_history()) if run.history_file.exists() else []
+    operations = run.known_operations()
     faults = list(run.read_faults())
     traces = {
         member: list(run.member(member).read_trace()) if run.member(member).trace.exists() else []
@@ -223,9 +223,13 @@ def measure_run(run: RunFolder) -> Figures:
 
 
 def duration(ns: float) -> str:
-    """A time for people, with the unit that suits it."""
+    """A time for people, with three digits of the unit that suits it; from 100 s on in tenths of seconds."""
+    minutes, tenths = divmod(round(ns / (S // 10)), 600)
+    if ns >= 99.95 * S:
+        return f"{minutes} min {tenths / 10:g} s"
     for unit, length in (("s", S), ("ms", MS), ("µs", US)):  # noqa: RUF001 - the micro sign of units
-        if ns >= length:
+        # What rounds to the unit has it.
+        if ns >= 0.9995 * length:
             return f"{ns / length:.3g} {unit}"
     return "0" if ns == 0 else f"{ns:.0f} ns"
 

@@ -46,26 +46,31 @@ class _Event:
     """How often it came without another one in between."""
 
 
-def maintainers_page(run: RunFolder, report: Report, again: str, launcher: str = "", jvm: str = "") -> str:
+def maintainers_page(
+    run: RunFolder, report: Report, again: str, launcher: str = "", jvm: str = "", own: Mapping[str, str] | None = None
+) -> str:
     """`again` is the command that makes a run without a scenario once more. `launcher` is the command that started a
-    member of Aeron, `jvm` its options of Java.
+    member of Aeron, `jvm` its options of Java. `own` has the options of a service that replaced that of the scenario.
 
     Raises `UsageError` for a run that broke no promise.
     """
     broken = [finding for finding in report.worst_first if finding.verdict is Verdict.INVALID]
     if not broken:
         raise UsageError(f"{run.path} broke no promise ({report.verdict.text}): there is nothing to report")
-    return _Page(run, report, again, {"launcher": launcher, "jvm": jvm}).text(broken)
+    return _Page(run, report, again, {"launcher": launcher, "jvm": jvm}, own or {}).text(broken)
 
 
 class _Page:
-    def __init__(self, run: RunFolder, report: Report, again: str, start: Mapping[str, str]) -> None:
+    def __init__(
+        self, run: RunFolder, report: Report, again: str, start: Mapping[str, str], own: Mapping[str, str]
+    ) -> None:
         self._run = run
         self._report = report
         self._again = again
         self._start_options = {name: value for name, value in start.items() if value}
+        self._own = {name: value for name, value in own.items() if value}
         self._manifest = run.read_manifest()
-        self._operations: dict[int, Operation] = {operation.id: operation for operation in run.read_history()}
+        self._operations: dict[int, Operation] = {operation.id: operation for operation in run.known_operations()}
         members = [run.member(member_id) for member_id in range(self._manifest.members)]
         traces = [list(member.read_trace()) if member.trace.exists() else [] for member in members]
         self._faults = list(run.read_faults())
@@ -163,10 +168,17 @@ class _Page:
             yield from ("```sh", self._again, "```")
             return
         manifest = self._manifest
-        command = ["upheaval", "run", _SCENARIO, "--runtime", manifest.runtime, "--system", manifest.system]
+        command = ["upheaval", "run", _SCENARIO, "--runtime", manifest.runtime]
+        # An exact script has its own system.
+        command += [] if manifest.is_script else ["--system", manifest.system]
         command += [] if manifest.seed is None else ["--seed", str(manifest.seed)]
-        command += [f"--{name}={value}" for name, value in self._start_options.items()]
-        yield from ("```sh", shlex.join(command), "```", "", f"`{_SCENARIO}`:", "")
+        command += ["--planted", manifest.planted] if manifest.planted else []
+        command += [f"--{name}={value}" for name, value in (self._start_options | self._own).items()]
+        yield from ("```sh", shlex.join(command), "```", "")
+        if ":" in manifest.service:
+            digest = f", SHA-256 {manifest.source_digest}" if manifest.source_digest else ""
+            yield from (f"It needs the code of `{manifest.service}`{digest}.", "")
+        yield from (f"`{_SCENARIO}`:", "")
         yield from ("```text", self._run.scenario_file.read_text(encoding="utf-8").rstrip(), "```")
 
     # --- what it is made of ---

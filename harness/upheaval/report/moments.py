@@ -82,7 +82,7 @@ class Moments:
     def _recorded(self) -> "_Recorded | None":
         """None for a run that cannot be read."""
         try:
-            operations = list(self.run.read_history())
+            operations = self.run.known_operations()
             members = [self.run.member(member_id) for member_id in range(self.run.read_manifest().members)]
             traces = [list(member.read_trace()) for member in members if member.trace.exists()]
             start_ns, _ = extent_of(operations, list(self.run.read_faults()), traces)

@@ -4,10 +4,11 @@ A line that begins neither with a time nor with a level has none of its own. It 
 has: a stack trace follows the message.
 """
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime, tzinfo
+from datetime import date, datetime, timedelta, tzinfo
 from typing import Final
 
 from upheaval_node.runtime.log_lines import ERROR, INFO, WARNING
@@ -23,6 +24,7 @@ _LEVELS: Final = {
     "FATAL": ERROR,
     "CRITICAL": ERROR,
 }
+_HALF_DAY_MS: Final = 12 * 3600 * 1000
 _TIME: Final = re.compile(
     r"\[?(?:(?P<date>\d{4}-\d\d-\d\d)[ T])?(?P<time>\d\d:\d\d:\d\d)(?:[.,](?P<part>\d{1,9}))?"
     r"(?P<zone>Z|[+-]\d\d:?\d\d)?\]?\s+"
@@ -48,13 +50,19 @@ class PrintedLine:
 
 
 def printed_lines(lines: Iterable[str], day: date, zone: tzinfo | None) -> Iterator[PrintedLine]:
-    """What a process printed. `day` is that of lines that have the time of the day alone, `zone` that of times that
-    name none; None is the zone of this machine.
+    """What a process printed. `day` is that of the first line that has the time of the day alone; it ends where such
+    times go back by more than half a day. `zone` is that of times that name none; None is the zone of this machine.
     """
+    latest_ms = -math.inf
     head: PrintedLine | None = None
     more: list[str] = []
     for text in lines:
         line = _parsed(text, day, zone)
+        if line is not None and line.epoch_ms is not None:
+            if line.epoch_ms < latest_ms - _HALF_DAY_MS and not _has_date(text):
+                day += timedelta(days=1)
+                line = _parsed(text, day, zone) or line
+            latest_ms = latest_ms if line.epoch_ms is None else line.epoch_ms
         if line is None and head is not None:
             more.append(text)
             continue
@@ -71,6 +79,11 @@ def has_form(text: str) -> bool:
     """Whether a line begins with a level, or with a time and then a level."""
     time = _TIME.match(text)
     return (_ALONE.match(text) if time is None else _AFTER_TIME.match(text, time.end())) is not None
+
+
+def _has_date(text: str) -> bool:
+    time = _TIME.match(text)
+    return time is not None and time["date"] is not None
 
 
 def _joined(head: PrintedLine, more: Sequence[str]) -> PrintedLine:

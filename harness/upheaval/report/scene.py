@@ -68,7 +68,7 @@ def scene_of(
 
     Raises `UsageError` for a run folder that cannot be read.
     """
-    operations = list(run.read_history()) if run.history_file.exists() else []
+    operations = run.known_operations()
     operations.sort(key=lambda operation: operation.invoke_ns)
     folders = [run.member(member_id) for member_id in range(manifest.members)]
     traces = {folder.member_id: list(folder.read_trace()) if folder.trace.exists() else [] for folder in folders}

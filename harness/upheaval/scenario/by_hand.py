@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from upheaval.errors import UsageError
-from upheaval.records import Manifest, RunFolder, TraceEvent
+from upheaval.records import OWN_SYSTEM, Manifest, RunFolder, TraceEvent
 from upheaval.report import LEADER, member_spans
 from upheaval.scenario.recorded import repeatable
 from upheaval.scenario.statements import ScenarioError
@@ -18,7 +18,8 @@ from upheaval.system import ClusterSpec
 from upheaval.workload import SERVICES, WORKBENCH_SERVICE
 from upheaval_chaos.faults import Fault, MemberFaultKind
 from upheaval_chaos.record import FaultRecord
-from upheaval_node.types import S
+from upheaval_node.cluster.rules import OWN
+from upheaval_node.types import MS, S
 
 OPERATIONS_BETWEEN: Final = 50
 """How many operations are acknowledged before the first event and after the last one."""
@@ -58,7 +59,7 @@ def scenario_by_hand(run: RunFolder) -> Scenario:
     text = "\n".join(
         [
             f"title What was done by hand to {run.path.name}",
-            _cluster_line(manifest.members, manifest.components, manifest.sync_level, manifest.service or ""),
+            " ".join([_cluster_line(manifest.members, manifest.components), *_cluster_options(manifest)]),
             f"wait operations {OPERATIONS_BETWEEN}",
             *_steps(events),
             f"wait operations {OPERATIONS_BETWEEN}",
@@ -66,6 +67,16 @@ def scenario_by_hand(run: RunFolder) -> Scenario:
         ]
     )
     return parse_scenario(text, name=f"{run.path.name}-by-hand", where="the scenario of what was done by hand")
+
+
+def require_shipped(manifest: Manifest) -> None:
+    """Raise `UsageError` unless a simulated run of the scenario has the system and service of the run."""
+    for what, name, shipped in (
+        ("members", manifest.system, manifest.system == OWN_SYSTEM),
+        ("users", manifest.service, manifest.service in ("", *SERVICES)),
+    ):
+        if not shipped:
+            raise UsageError(f"the simulation has no {what} of {name}: save the scenario without running it")
 
 
 class _Event(NamedTuple):
@@ -150,6 +161,19 @@ def _trace(run: RunFolder, member_id: int) -> list[TraceEvent]:
     return list(folder.read_trace()) if folder.trace.exists() else []
 
 
-def _cluster_line(members: int, components: str, sync_level: int = 1, service: str = "") -> str:
-    named = service if service in SERVICES else WORKBENCH_SERVICE
-    return f"cluster members={members} components={components} sync-level={sync_level} service={named}"
+def _cluster_line(members: int, components: str) -> str:
+    return f"cluster members={members} components={components}"
+
+
+def _cluster_options(manifest: Manifest) -> list[str]:
+    service = manifest.service if manifest.service in SERVICES else WORKBENCH_SERVICE
+    options = {
+        "sync-level": manifest.sync_level,
+        "service": service,
+        "beside": ",".join(manifest.more_services),
+        "compatibility": "" if manifest.compatibility == OWN else manifest.compatibility,
+    }
+    times = {"leader-disconnect-ms": "leader_disconnect_ns", "session-timeout-ms": "session_ns"}
+    chosen = {name: manifest.timeouts.get(key) for name, key in times.items()}
+    options |= {name: ns // MS for name, ns in chosen.items() if isinstance(ns, int)}
+    return [f"{name}={value}" for name, value in options.items() if value != ""]

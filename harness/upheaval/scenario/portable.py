@@ -58,8 +58,8 @@ class _Writer:
     """The last known leader."""
     _victims: dict[int, str] = field(default_factory=dict)
     """The fault whose only victim a member is."""
-    _first: dict[str, int] = field(default_factory=dict)
-    """The first member that each fault hits, which `victim!NAME` means."""
+    _hit: dict[str, Sequence[int]] = field(default_factory=dict)
+    """The members that the name of each fault means."""
     _histories: dict[int, frozenset[str]] = field(default_factory=dict)
     """The faults that have hit a member, by their names and ends, and those at whose begin it led."""
     _picked: dict[tuple[str, int | None], int] = field(default_factory=dict)
@@ -143,11 +143,11 @@ class _Writer:
             for member in members:
                 self._histories[member] = self._histories.get(member, frozenset()) | {f"{name} {place}"}
         self._victims = {member: fault for member, fault in self._victims.items() if fault != name}
-        for member in hit[0][:1]:
-            self._first[name] = member
-            if len(hit[0]) == 1:
-                self._faults[name] = member
-                self._victims.setdefault(member, name)
+        self._hit[name] = hit[0]
+        if len(hit[0]) == 1:
+            (member,) = hit[0]
+            self._faults[name] = member
+            self._victims.setdefault(member, name)
 
     def _select(self, word: str) -> list[int]:
         """The members that a target means in the simulated run."""
@@ -158,7 +158,7 @@ class _Writer:
             member = _member(who)
             members = Members(Selector(who), other_than=fault) if member is None else Members(member_id=member)
             try:
-                chosen = members.sparing(lambda fault: self._first.get(fault, -1)).select(roster)
+                chosen = members.sparing(lambda fault: self._hit.get(fault, ())).select(roster)
             except UnknownOutcome:
                 continue
             selected |= dict.fromkeys(member_id for member_id in chosen if member_id >= 0)

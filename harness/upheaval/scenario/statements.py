@@ -12,12 +12,15 @@ from typing import Final, NoReturn, TypeVar
 
 from upheaval.checkers.promises import Promise, promise_named
 from upheaval.errors import UsageError
+from upheaval_node.protocol.describe import fields_of
+from upheaval_node.protocol.message import Message
 from upheaval_node.suggestions import did_you_mean
 
 SUFFIX: Final = ".scenario"
 DIGITS_MAX: Final = 10
 NUMBER_MAX: Final = 1_000_000_000
 _WORD: Final = re.compile(r"\S+")
+_WHOLE: Final = re.compile(r"-?[0-9]{1,19}")
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]*")
 
 T = TypeVar("T")
@@ -198,8 +201,16 @@ class Options:
         """The value, which must be one of `choices`."""
         return self._statement.one_of(self.values[name], name, choices) if name in self.values else otherwise
 
-    def rest(self, taken: Collection[str]) -> tuple[tuple[str, str], ...]:
-        """The other options, as written."""
+    def of_message(self, message: Message, taken: Collection[str]) -> tuple[tuple[str, str], ...]:
+        """The other options as written: values that these fields of a message can have."""
+        for name, value in fields_of(message).items():
+            word = self.values.get(name)
+            if word is None:
+                continue
+            if isinstance(value, bool):
+                self.one_of(name, ("true", "false"))
+            elif isinstance(value, int) and not _WHOLE.fullmatch(word.text):
+                self._statement.fail(f"{name} must be a number, not {word.text!r}", word)
         return tuple((name, word.text) for name, word in self.values.items() if name not in taken)
 
 

@@ -208,8 +208,11 @@ class _Reader:
         message = line.take_one_of("message", MESSAGES)
         ends = ("from", "to")
         options = line.take_options((*ends, *field_names(MESSAGES[message])))
+        for end in ends:
+            if Selector.CLIENTS in options.text(end).split(","):
+                line.fail(f"{end}: expected members, which send it to each other", options.values[end])
         source, target = (self._who(line, options.values[end]) if end in options else None for end in ends)
-        return WaitSent(message, source, target, options.rest(ends))
+        return WaitSent(message, source, target, options.of_message(MESSAGES[message](), ends))
 
     def _read_fault(self, line: Statement) -> None:
         name = line.take_name("name of the fault")

@@ -34,14 +34,14 @@ class WaitOperations:
 
 @dataclass(frozen=True, slots=True)
 class WaitLeader:
-    """Wait until a leader serves; if `other_than` names a fault, a leader that was not its victim."""
+    """Wait until a leader serves; if `other_than` names a fault, a leader that it did not hit."""
 
     other_than: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitCaughtUp:
-    """Wait until the victim of a fault follows the leader, or leads."""
+    """Wait until each victim of a fault follows the leader, or leads."""
 
     fault: str
 

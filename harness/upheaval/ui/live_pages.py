@@ -17,7 +17,7 @@ from upheaval.load.on_cluster import LoadPlan, sessions_max
 from upheaval.records import jsonfields, write_atomically
 from upheaval.runtimes import cluster_file
 from upheaval.runtimes.opening import open_cluster
-from upheaval.scenario.by_hand import scenario_by_hand
+from upheaval.scenario.by_hand import require_shipped, scenario_by_hand
 from upheaval.scenario.statements import SUFFIX
 from upheaval.ui.catalogue import CLUSTER, LINK, MEMBER, buttons
 from upheaval.ui.clusters import ClusterPlan, plan_of, start_cluster
@@ -151,6 +151,8 @@ class LivePages:
     def _save(self, view: LiveView, fields: Fields) -> Fields:
         """The text, and the file that now has it; with `runs` also a simulated run of it."""
         runs = truth(fields, "runs", default=False)
+        if runs:
+            require_shipped(view.run.read_manifest())
         scenario = scenario_by_hand(view.run)
         path = _new_file(self._runs.place.new_runs(), scenario.name)
         write_atomically(path, scenario.text)

@@ -55,6 +55,10 @@ def the_first_snapshot_is_not_written_down(run: Path) -> None:
     _reseal_without(run, 0)
 
 
+def the_first_snapshot_and_the_seal_are_gone(run: Path) -> None:
+    _forged("controls.jsonl", lambda lines: lines.pop(0))(run)
+
+
 def the_resume_is_not_written_down(run: Path) -> None:
     _reseal_without(run, 2)
 
@@ -133,6 +137,7 @@ def _not_bound(damage: Callable[[Path], None], *says: str, verdict: Verdict = Ve
 
 ADMIN: tuple[BadRun, ...] = (
     _not_proved(the_first_snapshot_is_not_written_down, _COMMANDS, f"snapshot at position {FIRST_SNAPSHOT}"),
+    _not_proved(the_first_snapshot_and_the_seal_are_gone, _COMMANDS, f"snapshot at position {FIRST_SNAPSHOT}"),
     _not_proved(the_resume_is_not_written_down, _COMMANDS, "orders a resume at position"),
     _not_proved(a_second_suspend_is_written_down, _COMMANDS, "suspend", "no entry"),
     _not_proved(a_follower_is_said_to_have_taken_the_snapshot, _COMMANDS, "controls.jsonl:1", "led at no time"),

@@ -56,6 +56,11 @@ def the_manifest_does_not_name_the_seal(run: Path) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), "sealed": None}))
 
 
+def the_seal_and_its_name_are_gone(run: Path) -> None:
+    the_seal_is_gone(run)
+    the_manifest_does_not_name_the_seal(run)
+
+
 def _bad(damage: Callable[[Path], None], *says: str, verdict: Verdict = Verdict.INVALID) -> BadRun:
     return BadRun(_SCENARIO, damage, Promise.EVIDENCE_SEALED, says, verdict)
 
@@ -70,4 +75,5 @@ SEALED = (
     _bad(the_seal_is_gone, "seal.json is missing", verdict=Verdict.UNKNOWN),
     _bad(the_seal_is_another, "seal.json is not the one that the manifest names"),
     _bad(the_manifest_does_not_name_the_seal, "seal.json", verdict=Verdict.UNKNOWN),
+    _bad(the_seal_and_its_name_are_gone, "although the run is over", verdict=Verdict.UNKNOWN),
 )

@@ -1,5 +1,8 @@
 """The page for maintainers has one form, and says what it does not know before it says what it does."""
 
+import html
+import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,9 +11,13 @@ import pytest
 from support.bad_runs import BAD_RUNS, copy_of_good_run
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
+from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
-from upheaval.records import RunFolder
+from upheaval.cli.report import write_for_maintainers
+from upheaval.records import Expected, RunFolder
+from upheaval.report import Moments
 from upheaval.report.maintainers import EVENTS_MOST, maintainers_page
+from upheaval.ui.run_page import page_of_run
 
 SECTIONS = [
     "Limits of this claim",
@@ -88,6 +95,48 @@ def test_limits_come_from_the_run(bad_run: RunFolder) -> None:
     finally:
         bad_run.write_manifest(manifest)
     assert "- The members have a planted bug, commit-without-a-quorum: this is no finding." in page
+
+
+def test_the_command_has_the_service_and_the_planted_bug_of_the_run(bad_run: RunFolder, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(bad_run.path, run)
+    own = {"service": "shop:Shop", "user": "shop:Buyer", "model": "shop:Model"}
+    manifest = RunFolder(run).read_manifest()
+    made = replace(manifest, service=own["service"], planted="commit-without-a-quorum", source_digest="ab12")
+    RunFolder(run).write_manifest(made)
+    result = json.loads((run / "result.json").read_text())
+    (run / "result.json").write_text(json.dumps({**result, "own": own}))
+    again = write_for_maintainers(run).read_text().partition("## Again")[2]
+    chosen = "--planted commit-without-a-quorum --service=shop:Shop --user=shop:Buyer --model=shop:Model"
+    assert f"--system upheaval --seed 1 {chosen}\n" in again
+    assert "It needs the code of `shop:Shop`, SHA-256 ab12." in again
+
+
+def test_the_command_of_an_exact_script_names_no_system(bad_run: RunFolder) -> None:
+    manifest, report = bad_run.read_manifest(), verify_run(bad_run.path)
+    bad_run.write_manifest(replace(manifest, expected=(Expected("Vote", (), None, None, ()),)))
+    try:
+        page = maintainers_page(bad_run, report, "unused")
+    finally:
+        bad_run.write_manifest(manifest)
+    assert "upheaval run finding.scenario --runtime simulated --seed 1\n" in page
+
+
+def test_a_run_without_a_history_has_its_pages(bad_run: RunFolder, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(bad_run.path, run)
+    log = run / "member-1" / "archive" / "0-0.rec"
+    content = bytearray(log.read_bytes())
+    content[2000] ^= 1
+    log.write_bytes(content)
+    (run / "history.jsonl").unlink()
+    RunFolder(run).unseal()
+    report = verify_run(run)
+    broken = report.finding(Promise.LOGS_EQUAL)
+    assert broken.verdict is Verdict.INVALID
+    assert broken.detail in maintainers_page(RunFolder(run), report, "unused")
+    assert html.escape(broken.detail) in page_of_run(run)
+    assert Moments(RunFolder(run)).start_ns is not None
 
 
 def test_the_command_writes_it_beside_the_verdict(bad_run: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:

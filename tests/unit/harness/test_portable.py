@@ -134,7 +134,7 @@ def test_members_that_no_role_tells_apart_are_refused(members: int, faults: list
 
 def hits(text: str, members: int, leaders: Sequence[int]) -> list[tuple[tuple[int, ...], set[tuple[int, int]]]]:
     """The victim of each fault, if it has a single one, and the members or links that it hits under these leaders."""
-    faults, victims = [], dict[str, int]()
+    faults, victims = [], dict[str, list[int]]()
     steps = [step for step in parse_scenario(text, name="t", where="t").steps if isinstance(step, Begin)]
     for step, leader in zip(steps, leaders, strict=True):
         roster = Roster(range(members), partial(int, leader), lambda _: True)
@@ -148,7 +148,7 @@ def hits(text: str, members: int, leaders: Sequence[int]) -> list[tuple[tuple[in
             sources = fault.members.select(roster)
             hit = {(member, member) for member in sources}
         faults.append((tuple(sources) if len(sources) == 1 else (), hit))
-        victims[step.name] = sources[0]
+        victims[step.name] = sources
     return faults
 
 

@@ -83,3 +83,21 @@ def test_logs_have_them_by_level_and_in_the_order_of_time(tmp_path: Path) -> Non
         ("member-1", "error", AT_MS),
         ("member-0", "warning", AT_MS + 877),
     ]
+
+
+def test_a_day_ends_where_times_of_the_day_alone_begin_anew() -> None:
+    lines = ["23:59:58.000 [main] INFO before", "00:00:02.000 [main] ERROR after", "23:00:00.000 [main] INFO late"]
+    more = [
+        "23:00:00.000 [main] INFO once",
+        "22:59:00.000 [main] INFO a clock that was set",
+        "01:00:00 [main] INFO third",
+    ]
+    first, *others = [line.epoch_ms for line in parsed(*lines, *more)]
+    assert first is not None
+    seconds = [(ms - first) / 1000 for ms in others if ms is not None]
+    assert seconds == [4, 23 * 3600 + 2, 23 * 3600 + 2, 23 * 3600 - 58, 25 * 3600 + 2]
+
+
+def test_a_line_with_a_date_ends_no_day() -> None:
+    lines = parsed("22:13:20.123 [main] INFO a", "2023-11-14 01:00:00.000 [main] INFO b", "22:13:20.123 [main] INFO c")
+    assert [line.epoch_ms for line in (lines[0], lines[2])] == [AT_MS, AT_MS]

@@ -8,7 +8,7 @@ import pytest
 from support.built_runs import good_run
 from upheaval.errors import UsageError
 from upheaval.records import ControlRecord, RunFolder
-from upheaval.scenario.by_hand import fault_in, scenario_by_hand
+from upheaval.scenario.by_hand import fault_in, require_shipped, scenario_by_hand
 from upheaval.scenario.statements import SUFFIX
 from upheaval.scenario.text import load_scenario
 from upheaval.system import CLUSTER_OF_THREE, systems
@@ -86,6 +86,29 @@ def test_a_fault_is_there_as_long_as_it_was_and_quiet_times_are_short(tmp_path: 
     run.add_control(ControlRecord("snapshot", 5000 * S, 5001 * S, 1, {}, PROVED, 0))
     waits = [step for step in steps_of(run, tmp_path) if step.startswith("wait seconds")]
     assert waits == ["wait seconds 90", "wait seconds 10"]
+
+
+def test_the_cluster_of_the_scenario_is_that_of_the_run(tmp_path: Path) -> None:
+    run = run_led_by(1, tmp_path / "shop")
+    run.add_fault(KILL)
+    timeouts = {"session_ns": 7 * S, "leader_disconnect_ns": S // 2}
+    made = {"timeouts": timeouts, "more_services": ("tally",), "compatibility": "aeron"}
+    run.change_manifest(lambda manifest: replace(manifest, **made))  # type: ignore[arg-type]
+    cluster = scenario_by_hand(run).cluster
+    assert (cluster.timeouts, cluster.more_services, cluster.compatibility) == tuple(made.values())
+
+
+@pytest.mark.parametrize(
+    ("other", "says"),
+    [({"system": "aeron:1.51.0"}, "no members of aeron:1.51.0"), ({"service": "shop:Shop"}, "no users of shop:Shop")],
+)
+def test_what_the_simulation_lacks_is_not_run_as_something_else(
+    other: dict[str, str], says: str, tmp_path: Path
+) -> None:
+    manifest = good_run(20).write(tmp_path).read_manifest()
+    require_shipped(manifest)
+    with pytest.raises(UsageError, match=says):
+        require_shipped(replace(manifest, **other))  # type: ignore[arg-type]
 
 
 def test_a_run_to_which_nothing_was_done_is_no_scenario(tmp_path: Path) -> None:

@@ -121,9 +121,37 @@ def test_a_second_seal_does_not_hide_a_change(run: RunFolder) -> None:
     assert found(run).verdict is Verdict.INVALID
 
 
-def test_a_run_that_was_never_sealed_is_not_unknown_for_that(tmp_path: Path) -> None:
-    finding = found(good_run(count=20).write(tmp_path))
-    assert (finding.verdict, finding.detail.split(":")[0]) == (Verdict.VALID, "not sealed")
+def why_unchecked(run: RunFolder) -> str:
+    return {each.promise: each.why for each in verify_run(run.path).unchecked}[Promise.EVIDENCE_SEALED]
+
+
+def test_the_files_of_a_run_that_goes_on_are_compared_with_nothing(tmp_path: Path) -> None:
+    assert why_unchecked(good_run(count=20).write(tmp_path)).startswith("not sealed: the run goes on")
+
+
+@pytest.mark.parametrize("has_converged", [True, False])
+@pytest.mark.parametrize("ended", [0, 2, 3])
+def test_a_run_that_converged_and_whose_members_all_ended_must_be_sealed(
+    ended: int, tmp_path: Path, *, has_converged: bool
+) -> None:
+    run = good_run(count=20).write(tmp_path)
+    for member in range(ended):
+        with run.member(member).trace.open("a") as trace:
+            trace.write('{"ts":2,"component":"all","event":"process-end","status":0}\n')
+    if not has_converged:
+        run.change_manifest(lambda manifest: replace(manifest, converge=None))
+    if ended == 3 and has_converged:
+        assert (found(run).verdict, found(run).detail.split(",")[0]) == (Verdict.UNKNOWN, "not sealed")
+    else:
+        assert why_unchecked(run).startswith("not sealed: the run goes on")
+
+
+def test_a_simulated_run_is_sealed_as_it_is_written(tmp_path: Path) -> None:
+    run = good_run(count=20).write(tmp_path)
+    run.change_manifest(lambda manifest: replace(manifest, runtime="simulated"))
+    assert found(run).verdict is Verdict.UNKNOWN
+    seal(run)
+    assert found(run).verdict is Verdict.VALID
 
 
 def adds_an_operation(run: RunFolder) -> None:
@@ -145,7 +173,7 @@ def test_a_run_that_goes_on_breaks_its_seal_and_can_be_sealed_again(run: RunFold
     act(run)
     with run.member(1).trace.open("a") as trace:
         trace.write('{"ts":2,"event":"more"}\n')
-    assert found(run).detail.startswith("not sealed")
+    assert why_unchecked(run).startswith("not sealed")
     seal(run)
     assert found(run).detail.endswith("as they were when the run was collected")
 

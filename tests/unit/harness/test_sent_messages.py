@@ -27,7 +27,7 @@ def step(line: str) -> WaitSent:
 
 
 def wanted(line: str) -> SentMessage:
-    return SentMessage(step(line), ROSTER, {"a": 2}.__getitem__, 100)
+    return SentMessage(step(line), ROSTER, {"a": [2]}.__getitem__, 100)
 
 
 def event(ns: int = 101, **fields: object) -> TraceEvent:

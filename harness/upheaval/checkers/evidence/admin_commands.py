@@ -205,7 +205,7 @@ def _check(evidence: Evidence) -> list[Result]:
     origin = read_origin(run.path)
     restored = -1 if origin is None else origin.position
     # Outside a scenario an operator may have used the tool, which records nothing.
-    has_all = run.scenario_file.exists() and evidence.manifest.sealed is not None
+    has_all = run.scenario_file.exists() and evidence.is_over
     actions = None if log is None else log.events.actions
     shown = CommandEvidence(actions, restored, has_all, evidence.traces, evidence.spans)
     return admin_commands_proved(evidence.controls, shown)

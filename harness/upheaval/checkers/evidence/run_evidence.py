@@ -29,6 +29,7 @@ from upheaval.records import (
     Stray,
 )
 from upheaval.records.strays import STRAYS_NAME
+from upheaval.runtime_names import SIMULATED
 from upheaval_chaos.record import FaultRecord
 
 
@@ -124,6 +125,15 @@ class Evidence:
     def traces(self) -> Sequence[TraceFacts]:
         """Processes, positions and errors in the trace of each member."""
         return facts_of_members(self.run, self.manifest.members)
+
+    @cached_property
+    def is_over(self) -> bool:
+        """Whether the run was collected, or should have been: a simulated run is written at its end, and a converged
+        one whose processes have all traced their ends is ended before it is judged.
+        """
+        if self.manifest.sealed is not None or self.manifest.runtime == SIMULATED:
+            return True
+        return self.manifest.converge is not None and all(facts.has_ended for facts in self.traces)
 
     @cached_property
     def spans(self) -> Sequence[MemberSpans]:

@@ -8,17 +8,23 @@ from collections.abc import Set
 from typing import Final
 
 from upheaval.checkers.checker import Checker, Source
+from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.verdict import Broken, Finding, Verdict
+from upheaval.checkers.verdict import Broken, Finding, NotApplicable, Result, Verdict
 from upheaval.errors import UsageError
 from upheaval.records import Manifest, RunFolder, digest_of_text, jsonfields, read_seal, seal_of
 
 _MEMBER: Final = re.compile(r"member-(\d+)/")
 
 
-def check_seal(run: RunFolder, manifest: Manifest) -> list[Finding]:
-    """Valid also for a run that was never sealed, if neither a seal nor the manifest says that it was."""
+def check_seal(evidence: Evidence) -> list[Result]:
+    """Not applicable to a run that goes on; unknown for one that is over and has no seal."""
+    run, manifest = evidence.run, evidence.manifest
     try:
+        if manifest.sealed is None and not run.seal_file.exists():
+            if not evidence.is_over:
+                return [NotApplicable(Promise.EVIDENCE_SEALED, "not sealed: the run goes on, or nothing collected it")]
+            raise Broken(Verdict.UNKNOWN, "not sealed, although the run is over: its files may have changed since")
         detail = _compared(run, manifest)
     except Broken as broken:
         return [broken.finding(Promise.EVIDENCE_SEALED)]
@@ -27,9 +33,7 @@ def check_seal(run: RunFolder, manifest: Manifest) -> list[Finding]:
 
 def _compared(run: RunFolder, manifest: Manifest) -> str:
     if manifest.sealed is None:
-        if run.seal_file.exists():
-            raise Broken(Verdict.UNKNOWN, f"{run.seal_file.name} is there, and the manifest does not name it")
-        return "not sealed: the run was not collected, or goes on"
+        raise Broken(Verdict.UNKNOWN, f"{run.seal_file.name} is there, and the manifest does not name it")
     if not run.seal_file.is_file():
         raise Broken(Verdict.UNKNOWN, f"{run.seal_file.name} is missing: the manifest says that the run was sealed")
     text = jsonfields.read_text(run.seal_file)
@@ -66,5 +70,5 @@ SEALING: Final = Checker(
     "sealing",
     (Promise.EVIDENCE_SEALED,),
     frozenset(Source),
-    lambda evidence: check_seal(evidence.run, evidence.manifest),
+    check_seal,
 )

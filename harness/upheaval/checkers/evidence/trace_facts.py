@@ -162,6 +162,11 @@ class TraceFacts:
         return {life.component for life in self.lives}
 
     @property
+    def has_ended(self) -> bool:
+        """Whether it ran, and the last process of each component traced its end."""
+        return bool(self.lives) and all(life.status is not None or life.next_ns is not None for life in self.lives)
+
+    @property
     def snapshot_failures(self) -> Sequence[int]:
         """The times of its errors about snapshots."""
         return [error.ns for error in self.errors if _SNAPSHOT in error.kind]

@@ -5,8 +5,10 @@
 const PRINT_WIDTH = 690;
 
 function duration(ns) {
+  const tenths = Math.round(Math.abs(ns) / 1e8);
+  if (Math.abs(ns) >= 99.95e9) return `${ns < 0 ? "-" : ""}${Math.floor(tenths / 600)} min ${tenths % 600 / 10} s`;
   for (const [unit, length] of [["s", 1e9], ["ms", 1e6], ["µs", 1e3]]) {
-    if (Math.abs(ns) >= length) return `${+(ns / length).toPrecision(3)} ${unit}`;
+    if (Math.abs(ns) >= 0.9995 * length) return `${+(ns / length).toPrecision(3)} ${unit}`;
   }
   return ns === 0 ? "0" : `${Math.round(ns)} ns`;
 }
