@@ -22,6 +22,7 @@ from upheaval.system.companion_status import (
     companion_from_counters as companion_from_counters,
     status_from_text as status_from_text,
 )
+from upheaval.system.kept_session import KeptSession as KeptSession
 from upheaval.system.member_control import (
     ControlStatus as ControlStatus,
     give_command as give_command,

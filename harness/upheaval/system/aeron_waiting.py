@@ -97,13 +97,14 @@ class BridgeWaitingClient:
 
     def request(self, payload: Buffer, accepts: Callable[[Buffer], bool] | None = None) -> bytes:
         """Send a message and wait for its answer. A message that the bridge gives back is sent again until the
-        time-out.
+        time-out, and a message that arrived before is no answer.
 
         Raises `NotSent` when the cluster does not have the message, and `OutcomeUnknown` when no answer came.
         """
         session = self.session
         deadline_ns = time.monotonic_ns() + self._timeout_ns
         self._received.clear()
+        self._cycle.run_once(0)
         self._accepts = accepts or _any
         self.invoke_ns = time.monotonic_ns()
         try:
@@ -117,7 +118,11 @@ class BridgeWaitingClient:
         return self._received.pop()
 
     def idle(self, seconds: float) -> None:
-        """Receive messages for that many seconds; the bridge keeps the session alive."""
+        """Receive messages for that many seconds, with 0 those that have arrived.
+
+        The bridge keeps the session alive.
+        """
+        self._cycle.run_once(0)
         self._cycle.run_until(lambda: False, time.monotonic_ns() + round(seconds * S))
 
     def close(self) -> None:

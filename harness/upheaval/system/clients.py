@@ -94,10 +94,12 @@ class WaitingClient(Protocol):
         """Open a session, after closing the previous one. Raises `NodeError`."""
 
     def request(self, payload: Buffer, accepts: Callable[[Buffer], bool] | None = None) -> bytes:
-        """The first answer, or the first that `accepts` takes. Raises `NotSent` or `OutcomeUnknown`."""
+        """The first message after the request was sent, or the first that `accepts` takes. Raises `NotSent` or
+        `OutcomeUnknown`.
+        """
 
     def idle(self, seconds: float) -> None:
-        """Receive messages for that many seconds."""
+        """Receive messages for that many seconds, with 0 those that have arrived."""
 
     def close(self) -> None:
         """End the session; the client cannot be used again."""

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.opening import create_cluster
 from upheaval.runtimes.process_load import ProcessLoad
 from upheaval.stall_watch import StallWatch
-from upheaval.system import ClusterSpec, WaitingClient, WaitingClients
+from upheaval.system import ClusterSpec, KeptSession, WaitingClient, WaitingClients
 from upheaval.testing.calls import CallLog, Client
 from upheaval.testing.together import Ask, Failure
 from upheaval.waits import wait_until
@@ -155,7 +155,7 @@ class LiveClient(Client):
         super().__init__(calls, accepts)
         self._client = client
         self._client.on_unasked = self._hear
-        self._is_opened = False
+        self._kept = KeptSession(client)
         self._is_closed = False
 
     def wait(self, seconds: float) -> None:
@@ -167,12 +167,10 @@ class LiveClient(Client):
         """Close the session and its sockets. Messages that arrived before count."""
         if not self._is_closed:
             self._is_closed = True
-            with suppress(NodeError):
-                self._client.idle(0)
-            self._client.close()
+            self._kept.close()
 
     def _session_id(self) -> int | None:
-        return int(self._client.session.session_id) if self._is_opened else None
+        return self._kept.session_id
 
     def _try(self, payload: bytes, accepts: Accepts | None) -> bytes:
         test = self._test_for(payload, accepts)
@@ -189,17 +187,10 @@ class LiveClient(Client):
             self._client.session.close()
             raise
 
-    def _has_ended(self) -> bool:
-        """Whether a new session is needed. A session that looks for the next leader is kept."""
-        return not self._is_opened or self._client.session.is_closed
-
     def _require_session(self) -> None:
         """Raises `NotSent` without a session; the history then records nothing."""
         try:
-            # One duty cycle, to notice a session that ended meanwhile.
-            self._client.idle(0)
-            if not self._client.is_connected and self._has_ended():
-                self._client.reconnect()
-                self._is_opened = True
+            if not self._kept.goes_on():
+                self._kept.open()
         except NodeError as error:
             raise NotSent(f"no session with the cluster: {error}") from error

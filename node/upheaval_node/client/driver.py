@@ -113,7 +113,8 @@ class BlockingClient(ClientDriver):
         self.close()
 
     def idle(self, seconds: float) -> None:
-        """Keep the session alive for `seconds` without a call."""
+        """Keep the session alive for `seconds` without a call. With 0, handle what has arrived."""
+        self._cycle.run_once(0)
         self._cycle.run_until(lambda: False, time.monotonic_ns() + round(seconds * S))
 
     # --- calls ---
@@ -121,15 +122,16 @@ class BlockingClient(ClientDriver):
     def request(self, payload: Buffer, accepts: Callable[[Buffer], bool] | None = None) -> bytes:
         """Send a message to the service and wait for the response, which `accepts` recognises (default: any).
 
-        Raises `NotSent` when the request could not be sent, with no effect on the cluster, and `OutcomeUnknown` when no
-        answer came in time or the session ended before it came.
+        A message that arrived before the request was sent is no response. Raises `NotSent` when the request could not
+        be sent, with no effect on the cluster, and `OutcomeUnknown` when no answer came in time or the session ended
+        before it came.
         """
         client = self.session
         deadline_ns = time.monotonic_ns() + self._timeout_ns
         self._received.clear()
+        self._send(client, payload, deadline_ns)
         self._accepts = accepts or _any
         try:
-            self._send(client, payload, deadline_ns)
             self._cycle.run_until(lambda: bool(self._received) or client.is_closed, deadline_ns)
         finally:
             self._accepts = None
@@ -179,7 +181,7 @@ class BlockingClient(ClientDriver):
             if client.is_closed or now_ns >= deadline_ns:
                 raise not_sent(client)
             self._cycle.run_once(min(RETRY_INTERVAL_NS, deadline_ns - now_ns))
-        # Let the request leave before the wait begins.
+        # Handle what has arrived, and let the request leave.
         self._cycle.run_once(0)
 
     def _on_message(self, timestamp: int, payload: Buffer) -> None:  # noqa: ARG002 - the cluster time is not needed

@@ -5,6 +5,7 @@ import pytest
 from unit.client.answering_member import Member
 from upheaval.waits import wait_until
 from upheaval_node.client.driver import BlockingClient, NotSent, OperationFailed, OutcomeUnknown
+from upheaval_node.client.operations import is_response_to, read_request
 from upheaval_node.errors import TimeoutExpired, UsageError
 from upheaval_node.types import S
 
@@ -34,6 +35,35 @@ def test_no_answer_in_time_leaves_the_outcome_unknown_and_a_late_one_is_not_take
         wait_until(lambda: member.ignored_count == 1, timeout_s=60, describe=lambda: "the request has not arrived")
         member.mute, client._timeout_ns = False, patience_ns
         assert client.read("k") is None
+
+
+def test_idling_without_time_handles_what_has_arrived(member: Member) -> None:
+    heard: list[bytes] = []
+    with BlockingClient({0: member.endpoint}) as client:
+        client.on_unasked = lambda message: heard.append(bytes(message))
+        member.holds, client._timeout_ns = True, S // 5
+        with pytest.raises(OutcomeUnknown):
+            client.read("k")
+        member.release_reversed()
+
+        def has_heard() -> bool:
+            client.idle(0)
+            return bool(heard)
+
+        wait_until(has_heard, timeout_s=30, describe=lambda: "the late answer was not handled")
+
+
+def test_a_message_that_came_before_a_request_is_not_its_answer(member: Member) -> None:
+    with BlockingClient({0: member.endpoint}) as client:
+        patience_ns = client._timeout_ns
+        member.holds, client._timeout_ns = True, S // 5
+        with pytest.raises(OutcomeUnknown):
+            client.request(read_request(1, "k"))
+        member.release_reversed()
+        has_input = client._loop._readiness
+        wait_until(lambda: has_input.wait(0) or None, timeout_s=30, describe=lambda: "the late answer has not arrived")
+        client._timeout_ns = patience_ns
+        assert is_response_to(2, client.request(read_request(2, "k")))
 
 
 def test_what_the_service_refuses_is_told(member: Member) -> None:
