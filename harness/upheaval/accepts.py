@@ -84,5 +84,5 @@ def test_of(accepts: Accepts | None, request: bytes) -> Test | None:
 
 
 def tells_requests_apart(accepts: Accepts | None) -> bool:
-    """Whether a late answer cannot pass for the answer to the next request. A function is trusted to ensure that."""
-    return accepts.tells_requests_apart if isinstance(accepts, AnswerRule) else accepts is not None
+    """Whether a late answer cannot pass for the answer to the next request. A function does not say so."""
+    return isinstance(accepts, AnswerRule) and accepts.tells_requests_apart

@@ -27,7 +27,7 @@ def load_maker(user: str, source: str = "") -> LoadMaker:
     if not user:
         return Load
     require_locust()
-    with _unpatched(), on_python_path([source] if source else []):
+    with without_patches(), on_python_path([source] if source else []):
         from upheaval.load.stepped_users import UserLoad, runnable_user
 
         try:
@@ -65,7 +65,7 @@ def own_code(
 
 def check_user(user: str, source: str = "") -> None:
     """Raises `UsageError` for a name that is not a class of users."""
-    with _unpatched(), on_python_path([source] if source else []):
+    with without_patches(), on_python_path([source] if source else []):
         from upheaval.load.users import find_user
 
         try:
@@ -81,7 +81,7 @@ def require_locust() -> None:
 
 
 @contextlib.contextmanager
-def _unpatched() -> Iterator[None]:
+def without_patches() -> Iterator[None]:
     """Keep locust from patching the standard library on import, which would change this running process."""
     before = os.environ.get(_SKIPS_PATCHES)
     os.environ[_SKIPS_PATCHES] = "1"

@@ -64,6 +64,9 @@ class Load:
         self._fault: EnvironmentFault | None = None
         self._send = send
         self._begin_s = 0.0
+        self._idle_since_s = self.counted.start_time
+        self._idle_s = 0.0
+        """How long no user worked since the last request."""
         user_class = find_user(settings.user)
         self._history = HistoryWriter(Path(settings.history))
         self._run = run = RunFolder(Path(settings.history).parent)
@@ -80,6 +83,7 @@ class Load:
         self._environment.events.request.add_listener(self._count)
         self._environment.events.user_error.add_listener(self._on_raised)
         self._environment.events.test_start.add_listener(self._begin)
+        self._environment.events.test_stop.add_listener(self._pause)
         self._runner = self._environment.create_local_runner()
 
     def run(self) -> Statistics:
@@ -111,10 +115,15 @@ class Load:
 
     def _begin(self, **_: Any) -> None:
         """Start the clock. Locust calls this at each start; the time runs from the first one."""
+        self._idle_s += time.time() - self._idle_since_s
         if not self._begin_s:
             self._begin_s = time.monotonic()
             if self.settings.duration_s is not None:
                 gevent.spawn_later(self.settings.duration_s, self.end_asked.set)
+
+    def _pause(self, **_: Any) -> None:
+        """Locust calls this when all users have ended; the page may start others."""
+        self._idle_since_s = time.time()
 
     def _finish(self) -> None:
         """Let no user begin another operation, and wait for the operations in flight."""
@@ -156,6 +165,9 @@ class Load:
     def _count(
         self, request_type: str, name: str, response_time: float, response_length: int, exception: Any, **_: Any
     ) -> None:
+        # Locust's rates are requests in the time since then.
+        self.counted.total.start_time += self._idle_s
+        self._idle_s = 0.0
         self.counted.log_request(request_type, name, response_time, response_length)
         if exception is not None:
             self.counted.log_error(request_type, name, exception)

@@ -14,6 +14,7 @@ from locust.env import Environment
 from locust.exception import StopUser
 
 from upheaval.accepts import Test
+from upheaval.errors import EnvironmentFault
 from upheaval.load.raised_by_users import TEXTS_MAX, text_of
 from upheaval.load.settings import LoadSettings
 from upheaval.load.users import ClusterUser, LoadContext, find_user
@@ -43,7 +44,7 @@ def runnable_user(name: str) -> type[ClusterUser]:
 
 
 class SteppedClient:
-    """Implements `users.UserClient`, for calls from a greenlet whose parent resumes it when `is_due`."""
+    """Implements `system.WaitingClient`, for calls from a greenlet whose parent resumes it when `is_due`."""
 
     def __init__(self, open_session: Callable[[], Session], clock_ns: Callable[[], int], timeout_ns: int) -> None:
         self.invoke_ns = 0
@@ -89,6 +90,11 @@ class SteppedClient:
         """The id of the latest session."""
         return self.session.session_id
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether that session takes messages."""
+        return self._session is not None and self._session.is_connected
+
     def wait(self, condition: Callable[[], bool], deadline_ns: int) -> None:
         """Yield until the condition holds or the deadline has passed."""
         while not condition() and self._clock_ns() < deadline_ns:
@@ -96,6 +102,10 @@ class SteppedClient:
             parent = getcurrent().parent
             assert parent is not None
             parent.switch()
+
+    def idle(self, seconds: float) -> None:
+        """Yield for that many seconds. What has arrived was handled by `turn`."""
+        self.wait(lambda: False, self._clock_ns() + round(seconds * S))
 
     def reconnect(self) -> None:
         """Close the session and open another one. Raises `TimeoutExpired`."""
@@ -106,6 +116,7 @@ class SteppedClient:
         self._retry_ns = self._clock_ns() + RECONNECT_DELAY_NS
         self.wait(lambda: session.is_connected or session.is_closed, deadline_ns)
         if not session.is_connected:
+            session.close()
             raise TimeoutExpired("no session within the time-out")
 
     def request(self, payload: Buffer, accepts: Test | None = None) -> bytes:
@@ -292,13 +303,19 @@ class UserLoad:
             if not self._context.is_over:
                 self._guard(partial(user.random.choice(tasks), user))
         self._guard(user.on_stop)
+        self._guard(user.close_client)
 
     def _guard(self, code: Callable[[], None]) -> None:
-        """Keep the text of an exception from the user's own code, so that the user continues."""
+        """Keep the text of an exception from the user's own code, so that the user continues.
+
+        Raises `EnvironmentFault` when the history cannot be written.
+        """
         try:
             code()
         except StopUser:
             """The user was asked to end in the middle of a task."""
+        except EnvironmentFault:
+            raise
         except Exception as error:  # noqa: BLE001 - whatever a user's code raises
             text = text_of(error)
             if text not in self.raised and len(self.raised) < TEXTS_MAX:

@@ -1,8 +1,8 @@
 """Locust users of a cluster: a base for custom ones, and one for each shipped service.
 
 Users are open-loop: each operation has an intended start on the user's schedule, and its latency counts from there. So
-the latency of an operation that had to wait for a slow one includes that wait. Each operation is recorded in the
-history.
+the latency of an operation that had to wait for a slow one includes that wait. With a `wait_time` of its own a class
+has no schedule: its latencies count from the invocations. Each operation is recorded in the history.
 """
 
 import contextlib
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final
 
 from locust import User, task
 from locust.exception import StopUser
@@ -33,7 +33,7 @@ from upheaval.records import (
     decode_result,
     encode_operation,
 )
-from upheaval.system import WaitingClients, WayIn, system_named
+from upheaval.system import KeptSession, WaitingClient, WaitingClients, WayIn, system_named
 from upheaval.workload import APPENDS_A_LIST, LedgerDraw, Session, TimersDraw, session_end
 from upheaval_node.client.connect import ClusterError
 from upheaval_node.client.driver import NotSent, OutcomeUnknown
@@ -49,32 +49,11 @@ from upheaval_node.types import S
 
 KEYS: Final = 8
 REQUEST_TYPE: Final = "upheaval"
-
-
-class UserClient(Protocol):
-    """The client through which a user sends requests to the cluster. Its calls block."""
-
-    invoke_ns: int
-    """The time right before the first offer of the last request."""
-    on_unasked: Callable[[Buffer], None] | None
-    """Receives each message of the service that no request waits for."""
-
-    @property
-    def session_id(self) -> int:
-        """The id of the open session."""
-
-    @property
-    def session(self) -> Session:
-        """The open session, or the last one."""
-
-    def reconnect(self) -> None:
-        """Open another session. Raises `NodeError`."""
-
-    def request(self, payload: Buffer, accepts: Test | None = None) -> bytes:
-        """Send a request and return the answer. Raises `NotSent` or `OutcomeUnknown`."""
-
-    def close(self) -> None:
-        """Close the session."""
+FRESH_S: Final = 1.0
+"""After a pause of this length a user looks whether its session has ended. With each call this would cost 15 %."""
+LAST_WORDS_S: Final = 0.1
+"""The wait for an answer too many after the last call, in a load without limit. There each answer may be that to the
+call before, and no pause between calls shows it."""
 
 
 class LoadContext:
@@ -110,7 +89,7 @@ class LoadContext:
         """The monotonic clock of the users' host."""
         return time.monotonic_ns()
 
-    def new_client(self) -> UserClient:
+    def new_client(self) -> WaitingClient:
         """A client that is not connected yet."""
         if self._clients is None:
             self._clients = self._make_clients()
@@ -173,6 +152,27 @@ class _Attempt:
         return True if self.f is Function.CALL and self.answer is not None and self.test is not None else None
 
 
+@dataclass(slots=True)
+class _News:
+    """Counts the messages of a session that answer no call. They are recorded up to the first that cannot be a late
+    answer, so none is missing between two recorded ones.
+    """
+
+    session_id: int | None
+    unanswered: int = 0
+    """Calls that were sent in the session and may still get an answer."""
+    recorded: int = 0
+    is_over: bool = False
+
+    def takes(self) -> bool:
+        """Whether to record one more."""
+        if self.is_over:
+            return False
+        self.recorded += 1
+        self.is_over = self.recorded > self.unanswered
+        return True
+
+
 class ClusterUser(User):  # type: ignore[misc]
     """A user with its own session. Give it tasks that call `perform`, or `call` for a custom service."""
 
@@ -188,37 +188,44 @@ class ClusterUser(User):  # type: ignore[misc]
         self.random = Random(f"locust/{settings.seed}/{self.number}")
         self._client = self.load.new_client()
         self._client.on_unasked = self._on_unasked
+        self._kept = KeptSession(self._client, FRESH_S)
         self._asks_shipped = False
-        self._session_with_news: int | None = None
+        self._news = _News(None)
         self._session: Session | None = None
-        self._is_opened = False
+        """The session whose end has to be recorded."""
         self._process = next(self.load.processes)
         self._rate = settings.rate
-        self._intended_ns = 0
+        # Users that were spawned at the same instant have different phases.
+        self._phase = self.random.random()
+        self._began_ns: int | None = None
+        self._intended_ns: int | None = None
+        """The intended start of the current task; None without a schedule: before it begins, and for ever in a subclass
+        with another `wait_time`."""
 
     # --- locust's hooks ---
 
-    def on_start(self) -> None:
-        """Begin the schedule at a random point of the first period."""
-        # So users that were spawned at the same instant have different phases.
-        self._intended_ns = self.load.clock_ns() + round(self.random.random() * self._period_ns)
-
-    def on_stop(self) -> None:
-        """End the user's session. Its end is recorded although locust may kill a user that is still closing it."""
+    def run(self) -> None:
+        """Run as locust does, and end the session whatever a subclass does in its `on_stop`."""
         try:
-            self._client.close()
+            super().run()
         finally:
-            self.end_session()
+            self.close_client()
 
     def wait_time(self) -> float:
-        """The seconds until the next intended start; 0 if it has passed."""
+        """The seconds until the next intended start; 0 if it has passed.
+
+        The schedule begins with the first call, or here if there was none.
+        """
+        now_ns = self.load.clock_ns()
         if self._rate != self.load.rate:
             # A new rate begins a new schedule, without the backlog of the old one.
-            self._rate, self._intended_ns = self.load.rate, self.load.clock_ns()
+            self._rate, self._intended_ns = self.load.rate, now_ns
         if not self._period_ns:
             return 0.0
+        if self._intended_ns is None:
+            self._intended_ns = (self._began_ns or now_ns) + round(self._phase * self._period_ns)
         self._intended_ns += self._period_ns
-        return max(0.0, (self._intended_ns - self.load.clock_ns()) / S)
+        return max(0.0, (self._intended_ns - now_ns) / S)
 
     @property
     def _period_ns(self) -> int:
@@ -267,6 +274,8 @@ class ClusterUser(User):  # type: ignore[misc]
         # This remains true if locust ends the user during the request.
         attempt.error = OutcomeUnknown("the user was ended before the answer came: the outcome is unknown")
         attempt.invoke_ns = self.load.clock_ns()
+        if self._began_ns is None:
+            self._began_ns = attempt.invoke_ns
         try:
             answer = self._request(attempt)
             complete_ns = self.load.clock_ns()
@@ -301,33 +310,45 @@ class ClusterUser(User):  # type: ignore[misc]
         if attempt.outcome is Outcome.UNKNOWN:
             self._process = next(self.load.processes)
             if attempt.leaves_late_answers:
-                # A late answer must not be taken for the answer to the next call.
-                self._is_opened = False
+                self._kept.give_up()
 
     def _request(self, attempt: _Attempt) -> bytes:
         """Send the request. Raises `NotSent` for every error before the request was sent."""
-        client = self._client
         self.load.in_flight += 1
         try:
             if attempt.f is Function.CALL:
                 _require_opaque(attempt.payload)
-            self._require_session(client)
-            attempt.session = client.session_id
-            return client.request(attempt.payload, attempt.test)
+            self._require_session()
+            attempt.session = self._client.session_id
+            news = self._news_of(attempt.session)
+            news.unanswered += 1
+            try:
+                answer = self._client.request(attempt.payload, attempt.test)
+            except NotSent:
+                news.unanswered -= 1
+                raise
+            news.unanswered -= 1
+            return answer
         finally:
             self.load.in_flight -= 1
 
-    def _require_session(self, client: UserClient) -> None:
+    def _require_session(self) -> None:
         try:
-            if not self._is_opened or client.session.is_closed:
+            if not self._kept.goes_on():
                 self.end_session()
-                client.reconnect()
-                self._session = client.session
-                self._is_opened = True
+                self._session = self._kept.open()
         except NodeError as error:
             # Keep the number of different texts small, because statistics are kept for each.
             reason = str(error) if isinstance(error, ClusterError) else type(error).__name__
             raise NotSent(f"no session: {reason}") from error
+
+    def close_client(self) -> None:
+        """Close the client. The session's end is recorded although locust may kill a user that is still closing it."""
+        try:
+            is_in_doubt = not (self._period_ns or self._asks_shipped or self._news.is_over)
+            self._kept.close(LAST_WORDS_S if is_in_doubt else 0)
+        finally:
+            self.end_session()
 
     def end_session(self) -> None:
         """Close the session, if there is one, and record its end."""
@@ -348,26 +369,29 @@ class ClusterUser(User):  # type: ignore[misc]
         return session_end(self._session, self.load.clock_ns(), SessionCause.OPEN)
 
     def _on_unasked(self, payload: Buffer) -> None:
-        if self._session is None:
+        session_id = self._kept.session_id
+        if session_id is None:
             return
         if not self._asks_shipped:
-            self._hear_news(self._session.session_id, payload)
+            if self._news_of(session_id).takes():
+                self.load.add_stray(Stray(session_id, self.load.clock_ns(), text=answer_text(payload)))
             return
         operation_id: int | None = None
         position: int | None = None
         with contextlib.suppress(DecodeError):
             operation_id, position, _, _ = decode_result(payload)
-        self.load.add_stray(Stray(self._session.session_id, self.load.clock_ns(), operation_id, position))
+        self.load.add_stray(Stray(session_id, self.load.clock_ns(), operation_id, position))
 
-    def _hear_news(self, session_id: int, payload: Buffer) -> None:
-        """Record the first message of each session, which shows that the service sends more than answers."""
-        if self._session_with_news != session_id:
-            self._session_with_news = session_id
-            self.load.add_stray(Stray(session_id, self.load.clock_ns(), text=answer_text(payload)))
+    def _news_of(self, session_id: int) -> _News:
+        if self._news.session_id != session_id:
+            self._news = _News(session_id)
+        return self._news
 
     def _fire(self, attempt: _Attempt) -> None:
         end_ns = attempt.complete_ns or self.load.clock_ns()
-        intended_ns = min(self._intended_ns, attempt.invoke_ns) if self._period_ns else attempt.invoke_ns
+        intended_ns = attempt.invoke_ns
+        if self._period_ns and self._intended_ns is not None:
+            intended_ns = min(self._intended_ns, intended_ns)
         self.environment.events.request.fire(
             request_type=REQUEST_TYPE,
             name=attempt.name,
@@ -468,7 +492,6 @@ class LedgerUser(ClusterUser):
 
     def on_start(self) -> None:
         """Begin this user's own random sequence."""
-        super().on_start()
         self._draw = LedgerDraw(self.random.getrandbits(32), KEYS)
 
     @task
@@ -482,7 +505,6 @@ class TimersUser(ClusterUser):
 
     def on_start(self) -> None:
         """Begin this user's own random sequence, with its own groups of timers."""
-        super().on_start()
         name = f"{self.load.settings.first_id}.{self.number}."
         self._draw = TimersDraw(self.random.getrandbits(32), name)
 

@@ -62,6 +62,10 @@ def test_a_template_id_is_that_of_the_header_of_sbe() -> None:
     assert not tells_requests_apart(TemplateId(7))
 
 
+def test_a_function_sees_the_answer_alone_and_may_take_that_to_another_request() -> None:
+    assert not tells_requests_apart(lambda answer: b"ok" in bytes(answer))
+
+
 def test_a_session_that_hears_more_than_it_asked_acknowledges_nothing() -> None:
     found = attributed([call(1), call(2), call(3, session=8)], [news(15), news(16)])
     assert [each.outcome for each in found.calls] == [Outcome.UNKNOWN] * 3
