@@ -131,6 +131,19 @@ def test_one_that_has_no_answer_does_not_take_the_place_of_one_that_has() -> Non
     assert bad(judged_here(run)) == {}
 
 
+def test_a_call_after_one_that_was_given_up_has_no_certain_place_while_the_log_lacks_one() -> None:
+    """The client went on in its session, and gave up the last call, too."""
+    run = BuiltRun()
+    for number, answer in enumerate(["1", None, "2", None]):
+        run.operations.append(call(number, b"{}", answer))
+    run.payloads[0] += [message(b"{}")] * 3
+    assert bad(judged_here(run, Counting)) == {
+        Promise.LINEARIZABLE: "unknown: call request (operation 2): its place in the log is unknown"
+    }
+    run.operations[0] = replace(run.operations[0], result="5")
+    assert "(operation 0) at position" in bad(judged_here(run, Counting))[Promise.LINEARIZABLE]
+
+
 def test_a_duplicate_that_the_end_of_a_torn_history_may_explain_is_not_judged_here() -> None:
     """Another checker calls it unknown."""
     run = locks_run()
@@ -260,6 +273,11 @@ def test_a_model_hears_what_its_log_has_in_order_whichever_key_comes_first() -> 
 )
 def test_answers_are_bytes_text_or_json(answer: bytes, expected: Any, agrees: bool) -> None:
     assert says(answer, expected) is agrees
+
+
+def test_an_integer_that_python_does_not_read_is_no_wrong_answer() -> None:
+    with pytest.raises(ValueError, match="4300 digits"):
+        says(b"9" * 5000, 10**4999)
 
 
 def test_binary_requests_are_shown_in_one_line_of_a_terminal() -> None:
@@ -400,7 +418,13 @@ def test_calls_that_overlap_in_their_session_do_not_count_as_wrong(tmp_path: Pat
     run.operations[19] = given_up
     report = verified(run, tmp_path)
     assert report.finding(Promise.LINEARIZABLE).verdict is Verdict.VALID
-    assert report.finding(Promise.LINEARIZABLE).detail.startswith("19 answers of calls are those of a replay of ")
+    detail = report.finding(Promise.LINEARIZABLE).detail
+    assert detail.startswith("19 answers of calls are those of a replay of ")
+    assert detail.endswith(f"; {CALLS - 20} answers of overlapping calls were not judged")
+    run.operations = [replace(each, matched=each.result is not None or None) for each in run.operations]
+    report = verified(run, tmp_path / "told apart")
+    assert report.finding(Promise.LINEARIZABLE).verdict is Verdict.INVALID
+    assert report.finding(Promise.LINEARIZABLE).operation == 20
 
 
 @pytest.mark.parametrize(

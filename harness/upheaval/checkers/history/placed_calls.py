@@ -1,8 +1,8 @@
 """Which log message is which call of the history, by payload digest and session.
 
-A session has one call at a time, so its calls with equal payloads are in the log in the order of their invocations. The
-last call of a session may have no answer and may or may not be in the log. This module knows operations and entries of
-a log; it knows no files, and judges no answer.
+A session has one call at a time, so its calls with equal payloads are in the log in the order of their invocations. A
+call that was given up may or may not be there. This module knows operations and entries of a log; it knows no files,
+and judges no answer.
 """
 
 from collections import Counter, defaultdict
@@ -58,10 +58,20 @@ def _place(key: _Key, calls: Sequence[Operation], positions: Sequence[int], plac
         placed.broken.append(_lost(key, acknowledged, len(positions)))
     elif key[1] is _NO_SESSION and (len(calls) > 1 or len(positions) > 1):
         placed.unplaced = _first(placed.unplaced, acknowledged)
-    elif all(call.outcome is not Outcome.OK for call in calls[len(positions) :]):
-        placed.by_position.update(zip(positions, calls, strict=False))
     else:
-        placed.unplaced = _first(placed.unplaced, acknowledged)
+        certain = _certain(calls, len(positions))
+        placed.by_position.update(zip(positions, certain, strict=False))
+        later = [call for call in calls[len(certain) :] if call.outcome is Outcome.OK]
+        placed.unplaced = _first(placed.unplaced, later)
+
+
+def _certain(calls: Sequence[Operation], in_log: int) -> Sequence[Operation]:
+    """The calls of a session that have a certain place. A call after one that was given up has none if the log lacks
+    some.
+    """
+    given_up = next((index for index, call in enumerate(calls) if call.outcome is not Outcome.OK), len(calls))
+    has_later = any(call.outcome is Outcome.OK for call in calls[given_up:])
+    return calls[:given_up] if in_log < len(calls) and has_later else calls
 
 
 def _first(known: Operation | None, calls: Sequence[Operation]) -> Operation | None:

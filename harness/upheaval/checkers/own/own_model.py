@@ -4,8 +4,8 @@ The log gives the order: the model receives the requests in log order, and each 
 answer. The user's code runs in a separate process (`own_model_process`). If it raises, the finding is unknown.
 """
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from upheaval.checkers.history.calls import CallEntry
@@ -76,11 +76,8 @@ def check_own_answers(
         return why
     calls = list(calls)
     placed, overlapping = place_calls(calls, entries), _overlapping(calls)
-    answers = {
-        position: str(call.result)
-        for position, call in placed.by_position.items()
-        if _has_result(call) and call.id not in overlapping
-    }
+    answered = {position: call for position, call in placed.by_position.items() if _has_result(call)}
+    answers = {position: str(call.result) for position, call in answered.items() if call.id not in overlapping}
     if not answers:
         return "no call was answered while it was the only one of its session"
     if is_java:
@@ -90,7 +87,12 @@ def check_own_answers(
     if replayed.get("why"):
         return str(replayed["why"])
     finding = judge_answers(f"a replay of {manifest.service}", placed, entries, replayed)
-    return finding.detail if finding.verdict is Verdict.UNKNOWN else finding
+    if finding.verdict is Verdict.UNKNOWN:
+        return finding.detail
+    left_out = len(answered) - len(answers)
+    if finding.verdict is Verdict.INVALID or not left_out:
+        return finding
+    return replace(finding, detail=f"{finding.detail}; {left_out} answers of overlapping calls were not judged")
 
 
 def _by_replay(
@@ -128,22 +130,24 @@ def _asked(question: dict[str, Any]) -> dict[str, Any]:
 def _overlapping(calls: Iterable[Operation]) -> set[int]:
     """The ids of calls that were open at the same time as another call of their session.
 
-    Any message of the session may answer them. A call that was given up stays open, because its answer may come late.
+    Any message of the session may answer them. A call that was given up stays open for those whose answers its client
+    could not tell apart, because its answer may come late. A client that could (`matched`) tells late ones apart, too,
+    or opens another session.
     """
     overlapping: set[int] = set()
     last_open: dict[int | None, Operation] = {}
+    given_up: set[int | None] = set()
     for call in sorted(calls, key=lambda call: call.invoke_ns):
         before = last_open.get(call.session)
-        if before is not None and _end_ns(before) > call.invoke_ns:
+        if before is not None and (before.complete_ns or 0) > call.invoke_ns:
             overlapping |= {before.id, call.id}
-        if before is None or _end_ns(call) > _end_ns(before):
+        if call.session in given_up and not call.matched:
+            overlapping.add(call.id)
+        if call.outcome is not Outcome.OK or call.complete_ns is None:
+            given_up.add(call.session)
+        elif before is None or call.complete_ns > (before.complete_ns or 0):
             last_open[call.session] = call
     return overlapping
-
-
-def _end_ns(call: Operation) -> float:
-    is_answered = call.outcome is Outcome.OK and call.complete_ns is not None
-    return float(call.complete_ns or 0) if is_answered else math.inf
 
 
 def _has_result(call: Operation) -> bool:
