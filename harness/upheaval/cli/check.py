@@ -1,6 +1,8 @@
 """`upheaval check`: whether a history that has no log is linearizable, and if not, its shortest illegal prefix."""
 
 import json
+import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 
 from upheaval.checkers.history.foreign import ForeignHistory, read_foreign, read_value
@@ -31,7 +33,8 @@ def check(options: CheckOptions) -> int:
     history: ForeignHistory | None = None
     searched: list[KeySearch] = []
     prefix: IllegalPrefix | None = None
-    with on_python_path([str(Path.cwd())]):
+    # A custom model may print, and standard output is for the verdict.
+    with on_python_path([str(Path.cwd())]), redirect_stdout(sys.stderr):
         model = _model(options.model, options.initial)
         try:
             history = read_foreign(options.history, model)

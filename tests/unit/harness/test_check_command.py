@@ -294,6 +294,29 @@ class Raising(Counters):
     def apply(self, request):
         raise KeyError("nothing is known")
 
+class Shared(Counters):
+    seen = []
+    def apply(self, request):
+        self.seen.append(request.text)
+        return len(self.seen)
+
+class Rebound(Counters):
+    count = 0
+    def apply(self, request):
+        type(self).count += 1
+        return self.count
+
+class Talking(Counters):
+    def apply(self, request):
+        print("adding", request.text)
+        return super().apply(request)
+
+class Paired(Counters):
+    def apply(self, request):
+        return {(1, 2): super().apply(request)}
+    def agrees(self, request, expected, answer):
+        return answer == str(expected[1, 2]).encode()
+
 class Binary(Counters):
     def apply(self, request):
         return str(super().apply(request)).encode()
@@ -347,6 +370,28 @@ def test_what_a_model_of_ones_own_raises_is_no_verdict(
     assert status == 3
     assert "the model counters:Raising raised KeyError: 'nothing is known'" in out
     assert "in apply), at operation 1" in out
+
+
+@pytest.mark.parametrize(("model", "name"), [("Shared", "seen"), ("Rebound", "count")])
+def test_a_model_that_keeps_state_in_its_class_is_no_verdict(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], counters: None, model: str, name: str
+) -> None:
+    """Both calls were open at once: an order explains the answers, but each try of the search changes the class."""
+    text = add(1, "a", 1, "2", 10, 20) + add(2, "a", 1, "1", 11, 21)
+    status, out, _ = check(tmp_path, capsys, text, "--model", f"counters:{model}", name="history.jsonl")
+    assert status == 3
+    why = f"the model counters:{model} changed {model}.{name}, which all instances share: set it in __init__"
+    assert why in " ".join(out.split())
+
+
+@pytest.mark.parametrize("model", ["Talking", "Paired"])
+def test_what_a_model_of_ones_own_prints_or_expects_disturbs_no_output(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], counters: None, model: str
+) -> None:
+    text = add(1, "a", 1, "1", 10, 20)
+    status, out, err = check(tmp_path, capsys, text, "--model", f"counters:{model}", "--json", name="history.jsonl")
+    assert (status, json.loads(out)["verdict"]) == (0, "valid"), out
+    assert ("adding" in err) is (model == "Talking")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """A user's model as a model for the search, which copies its state and returns to earlier ones.
 
+A state is a pickled instance. So a model must not keep state in its class, where all branches of the search share it.
 The operations are calls; their values are the requests and their results the answers, both as texts. An exception of
 the model is raised as `ModelRaised`. This module knows nothing of logs, histories or time.
 """
@@ -13,6 +14,7 @@ from typing import Final
 
 from upheaval.checkers.history.models.sequential import Call, State
 from upheaval.checkers.history.models.table import KEY_MODELS
+from upheaval.checkers.own.class_state import ClassState, StateInClass
 from upheaval.checkers.own.own_model_process import load_model, shown_error
 from upheaval.errors import HarnessError, UsageError
 from upheaval.model import Model, Request
@@ -26,7 +28,7 @@ _SHOWN: Final = 60
 
 
 class ModelRaised(HarnessError):
-    """The model raised an exception. The message has the exception and the operation."""
+    """The model raised an exception, or changed its class. The message has that and the operation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,7 @@ class OwnKeyModel:
 
     model: type[Model]
     name: str
+    shared: ClassState
     names: Mapping[str, Function] = field(default_factory=lambda: {"call": Function.CALL})
 
     def space(self, function: Function) -> int | None:
@@ -85,9 +88,10 @@ class OwnKeyModel:
             given = operation.result
             is_right = isinstance(given, str) and bool(model.agrees(request, expected, answer_bytes(given)))
             after = pickle.dumps(model)
-            if isinstance(expected, bytes | bytearray | memoryview):
-                expected = bytes(expected).decode("utf-8", "backslashreplace")
-            return after, frozen(json.loads(json.dumps(expected, default=str))), is_right
+            self.shared.require_unchanged()
+            return after, _shown(expected), is_right
+        except StateInClass as error:
+            raise ModelRaised(f"the model {self.name} {error}, at operation {operation.id}") from error
         except Exception as error:
             raise ModelRaised(self._raised(operation, error)) from error
 
@@ -109,7 +113,17 @@ def load_key_model(name: str) -> OwnKeyModel:
         raise UsageError(f"model {name!r}: {shown_error(error)}") from error
     if model is None or not issubclass(model, Model):
         raise UsageError(f"model {name!r}: a service is its own model only where there is a log")
-    return OwnKeyModel(model, name)
+    return OwnKeyModel(model, name, ClassState(model))
+
+
+def _shown(expected: object) -> Frozen:
+    """The expected answer as JSON; as Python writes it where it has no JSON."""
+    if isinstance(expected, bytes | bytearray | memoryview):
+        return bytes(expected).decode("utf-8", "backslashreplace")
+    try:
+        return frozen(json.loads(json.dumps(expected, default=str)))
+    except (TypeError, ValueError):
+        return repr(expected)
 
 
 def _request(operation: Operation) -> Request:
