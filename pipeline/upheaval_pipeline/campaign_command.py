@@ -11,7 +11,7 @@ from upheaval.cli.campaign import campaign_by
 from upheaval.cli.fault_commands import CampaignOptions
 from upheaval.errors import UsageError
 from upheaval_pipeline.campaigns import ingest_campaigns
-from upheaval_pipeline.lake import require_place
+from upheaval_pipeline.lake import Lake, require_place
 from upheaval_pipeline.seed_tasks import in_seed_tasks
 from upheaval_pipeline.session import is_local
 from upheaval_pipeline.shown_session import ShownSession, StageLine, shown_session
@@ -28,6 +28,7 @@ def campaign_on_spark(options: CampaignOptions) -> int:
     if options.lake is not None:
         # Not only when all seeds have run.
         require_place(options.lake)
+        Lake(options.lake).require_room()
     master = options.master or LOCAL_AGAIN
     if options.service is not None and not is_local(master):
         raise UsageError(f"{options.service} exists only on this machine: leave out --master, or --service")

@@ -51,6 +51,7 @@ def ingest_campaigns(
     schedules = {run: _schedules(file) for run, file in file_of.items()}
     contents = {run: _contents(file, schedules[run]) for run, file in file_of.items()}
     lake = Lake(where)
+    lake.require_room()
     new = [run for run in file_of if not _has(lake, run, contents[run])]
     if len(new) < len(file_of):
         say(f"{len(file_of) - len(new)} of {len(file_of)} campaigns are in the lake already")

@@ -103,6 +103,7 @@ def ingest(options: IngestOptions) -> int:
     folders = [path for path, file in files.items() if file is None]
     campaigns = [file for file in files.values() if file is not None]
     lake = Lake(options.lake)
+    lake.require_room()
     runs = contents_of_runs(folders)
     if not new_runs(lake, runs) and has_all_campaigns(campaigns, lake):
         unused = "; its runs keep the labels that they have" if options.labels and runs else ""

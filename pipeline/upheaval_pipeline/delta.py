@@ -8,6 +8,7 @@ import json
 import re
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from deltalake.transaction import AddAction, RemoveAction
 
 from upheaval.errors import EnvironmentFault, UsageError
-from upheaval_pipeline.lake_file import File
+from upheaval_pipeline.lake_file import File, is_own
 from upheaval_pipeline.place import Place
 
 TRIES: Final = 100
@@ -74,13 +75,22 @@ def replace(place: Place, table: str, old: Sequence[File], new: Sequence[File]) 
 
 
 def erase(place: Place, table: str, *, orphans_after_hours: int | None = None) -> int:
-    """Delete the files that were removed from a table, and those that no commit named for so many hours; how many."""
+    """Delete the files that were removed from a table, and those that no commit named for so many hours; how many.
+
+    In the folder of a table, only what a lake has written is deleted: Delta would delete whatever is below it.
+    """
     opened = _opened(place, table)
     if opened is None:
         return 0
-    hours, is_full = (0, False) if orphans_after_hours is None else (orphans_after_hours, True)
     try:
-        return len(opened.vacuum(hours, dry_run=False, enforce_retention_duration=False, full=is_full))
+        if orphans_after_hours is None:
+            return len(opened.vacuum(0, dry_run=False, enforce_retention_duration=False))
+        unused = opened.vacuum(orphans_after_hours, dry_run=True, enforce_retention_duration=False, full=True)
+        own = [name for name in unused if is_own(name)]
+        for name in own:
+            with suppress(FileNotFoundError):
+                place.files.delete_file(place.path(f"{table}/{name}"))
+        return len(own)
     except (DeltaError, OSError) as error:
         raise _fault(place, table, error) from error
 

@@ -60,7 +60,9 @@ def ingest_runs(
     labels: LabelsOfIngest = NO_LABELS,
 ) -> dict[str, dict[str, int]]:
     """`ingest` of runs whose contents are known."""
-    new = sorted(new_runs(Lake(where), contents))
+    lake = Lake(where)
+    lake.require_room()
+    new = sorted(new_runs(lake, contents))
     if len(new) < len(contents):
         unused = " and keep the labels that they have" if labels.named else ""
         say(f"{len(contents) - len(new)} of {len(contents)} runs are in the lake already{unused}")

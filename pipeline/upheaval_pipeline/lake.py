@@ -31,7 +31,7 @@ from pyarrow import fs
 from upheaval.errors import UsageError
 from upheaval_pipeline.arrow_schema import arrow_schema
 from upheaval_pipeline.delta import append, snapshot
-from upheaval_pipeline.lake_file import File
+from upheaval_pipeline.lake_file import LOG, File, is_own
 from upheaval_pipeline.lake_files import BATCH, footer_is_whole
 from upheaval_pipeline.place import Place
 from upheaval_pipeline.tables import REJECT, SEEDS_NAME, STORED, VERDICTS_NAME
@@ -241,6 +241,15 @@ class Lake:
             raise UsageError(f"{self.where}/{table} cannot be read: {error}") from None
         return [row for row in rows if wanted.get(row["run"]) == row.pop(BATCH)]
 
+    def require_room(self) -> None:
+        """Raises `UsageError` where others use the folder of a table that is not there yet."""
+        for table in STORED:
+            names = [info.base_name for info in _within(self.place, table)]
+            others = [name for name in names if not is_own(name)]
+            if others and LOG not in names:
+                why = f"has files that belong to no lake, such as {min(others)}: name another folder for the lake"
+                raise UsageError(f"{self.place.shown(table)} {why}")
+
     def new_batch(self) -> str:
         """A name that comes after those of all batches that are there."""
         return batch_after(max((file.batches[1] for files in self.tables.values() for file in files), default="0"))
@@ -279,9 +288,13 @@ def _last_of(entries: Iterable[Entry]) -> dict[str, Entry]:
 
 def _has_folder(place: Place, name: str, inner: str = "") -> bool:
     """Whether there is a folder, with something in it whose name begins so."""
-    selector = fs.FileSelector(place.path(name), allow_not_found=True)
+    return any(info.base_name.startswith(inner) for info in _within(place, name))
+
+
+def _within(place: Place, name: str) -> list[fs.FileInfo]:
+    """What is in a folder; nothing where there is none."""
     try:
-        return any(info.base_name.startswith(inner) for info in place.files.get_file_info(selector))
+        return list(place.files.get_file_info(fs.FileSelector(place.path(name), allow_not_found=True)))
     except OSError as error:
         raise UsageError(f"{place.text} is not a lake: {error}") from None
 

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from upheaval.errors import EnvironmentFault
-from upheaval_pipeline.lake_file import File
+from upheaval_pipeline.lake_file import File, file_name
 from upheaval_pipeline.place import Place
 from upheaval_pipeline.tables import REJECT
 
@@ -76,7 +76,7 @@ def _files(place: Place, table: str, groups: Iterator[pa.Table]) -> Iterator[Wri
                 batches |= set(pc.unique(some[BATCH]).to_pylist())
                 some = next(groups, None) if buffer.tell() < FILE_BYTES else None
         data = buffer.getvalue()
-        name = f"{uuid4().hex}-{_footer(pa.BufferReader(data), data.size):08x}.parquet"
+        name = file_name(uuid4().hex, _footer(pa.BufferReader(data), data.size))
         place.files.create_dir(place.path(table))
         with place.files.open_output_stream(place.path(f"{table}/{name}")) as stream:
             stream.write(data)

@@ -16,6 +16,7 @@ from pyarrow import fs
 from upheaval.errors import EnvironmentFault
 from upheaval_pipeline.delta import snapshot
 from upheaval_pipeline.lake import Lake
+from upheaval_pipeline.lake_file import is_own
 from upheaval_pipeline.place import Place
 from upheaval_pipeline.tables import STORED
 
@@ -53,7 +54,7 @@ def _uncommitted(place: Place, table: str) -> Iterator[fs.FileInfo]:
     there = place.files.get_file_info(fs.FileSelector(place.path(table), allow_not_found=True))
     named = {file.name for file in snapshot(place, table)}
     for info in there:
-        if info.is_file and info.extension == "parquet" and info.base_name not in named:
+        if info.is_file and is_own(info.base_name) and info.base_name not in named:
             yield info
 
 

@@ -18,6 +18,7 @@ from upheaval.errors import UsageError
 from upheaval.records import FieldError, jsonfields
 from upheaval_pipeline.arrow_schema import arrow_schema
 from upheaval_pipeline.lake import OF_OLDER_LAKES, RUNS, Lake, batch_after, commit_files
+from upheaval_pipeline.lake_file import LOG, is_own
 from upheaval_pipeline.lake_files import BATCH, files_of, with_batch, write_rows
 from upheaval_pipeline.place import Place
 from upheaval_pipeline.tables import LAKE_SCHEMAS, SEEDS, SEEDS_NAME, STORED, VERDICTS, VERDICTS_NAME, batches
@@ -69,8 +70,9 @@ def migrate(where: str) -> int:
         _write_tables(place, sizes)
         with place.files.open_output_stream(place.path(_IS_WRITTEN)) as stream:
             stream.write(b"its tables are those of Delta\n")
+    old = [path for path, size in sizes.items() if _inside(path).startswith("batch=") or (path, size) == ("lock", 0)]
     commits = [path for path in sizes if path.startswith(f"{OF_OLDER_LAKES}/") and path != _IS_WRITTEN]
-    _remove(place, [*(path for path in sizes if "/batch=" in path or path == "lock"), *commits, _IS_WRITTEN])
+    _remove(place, [*old, *commits, _IS_WRITTEN])
     if not place.is_remote:
         place.files.delete_dir(place.path(OF_OLDER_LAKES))
     lake = Lake(where)
@@ -87,7 +89,7 @@ def _write_tables(place: Place, sizes: Mapping[str, int]) -> None:
         commit = _read(place, name)
         for table in commit.tables:
             last[table] |= {entry.run: (commit, entry) for entry in commit.runs}
-    _remove(place, (path for path in sizes if path.split("/")[0] in STORED and "/batch=" not in path))
+    _remove(place, (path for path in sizes if _inside(path).startswith(f"{LOG}/") or is_own(_inside(path))))
     batch = batch_after("0")
     written = []
     for table, of_runs in last.items():
@@ -150,6 +152,12 @@ def _with_made(rows: pa.RecordBatch, columns: pa.Schema, entries: Mapping[str, O
 def _made(entry: OldEntry) -> tuple[str, str]:
     contents, _, made_by = entry.contents.partition(" ")
     return contents, made_by
+
+
+def _inside(path: str) -> str:
+    """A path within the folder of its table; empty outside of tables."""
+    table, _, inner = path.partition("/")
+    return inner if table in STORED else ""
 
 
 def _remove(place: Place, paths: Iterable[str]) -> None:

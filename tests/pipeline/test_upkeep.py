@@ -319,7 +319,12 @@ def test_an_older_lake_is_migrated_by_one_command(tmp_path: Path, capsys: pytest
     old_lake(lake, [("1", {"a": 3, "b": 4}, ""), ("2", {"b": 5}, "z")])
     assert main(["query", "SELECT 1", "--lake", str(lake)]) == 2
     assert f"`upheaval lake migrate --lake {lake}`" in capsys.readouterr().err
-    (lake / "history" / "left-by-one-that-was-killed.parquet").write_bytes(b"")
+    of_others = [lake / "runs" / "7" / "history.jsonl", lake / "batch=7" / "notes", lake / "trace" / "notes"]
+    for path in of_others:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    killed = lake / "history" / f"{'0' * 32}-{'0' * 8}.parquet"
+    killed.touch()
     assert main(["lake", "migrate", "--lake", str(lake)]) == 0
     assert capsys.readouterr().out == "3 runs and campaigns migrated\n"
     assert asked(str(lake), COUNTS, 9).rows == (("a", 3), ("b", 5))
@@ -329,7 +334,8 @@ def test_an_older_lake_is_migrated_by_one_command(tmp_path: Path, capsys: pytest
     assert entry is not None
     assert (entry.contents, entry.made_by, dict(entry.rows)) == ("b2", "old", {"history": 5})
     left = [path.relative_to(lake).parts[0] for path in lake.rglob("*") if path.is_file() and "batch=" in str(path)]
-    assert (left, (lake / "commits").exists()) == ([], False)
+    assert (left, (lake / "commits").exists(), killed.exists()) == (["batch=7"], False, False)
+    assert all(path.exists() for path in of_others)
     assert main(["lake", "migrate", "--lake", str(lake)]) == 2
     assert "is not a lake of an older version" in capsys.readouterr().err
 
