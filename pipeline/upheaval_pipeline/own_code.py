@@ -1,25 +1,31 @@
-"""What verdicts rest on beside the judge's code: a user's model, the service as members ran it, and Java for it."""
+"""What verdicts rest on beside the judge's code: a user's model, the service as members ran it, Java for it, and the
+processor time for its replay.
+"""
 
+import os
 import shutil
 from pathlib import Path
-from typing import Final
 
+from upheaval.checkers.own.own_replay import replay_budget_s
+from upheaval.checkers.own.replay_judgement import BUDGET_S
 from upheaval.errors import HarnessError
 from upheaval.records import OWN_SYSTEM, Manifest, RunFolder, source_digest
 from upheaval.records.own_source import code_digest
 
 _MISSING, _PRESENT = "-", "+"
-_NOTHING: Final = " ".join([_MISSING] * 3)
 
 
 def own_code(manifest: Manifest) -> str:
-    """What of it is on this machine now, in three words; empty for a run without code of its user."""
+    """What of it is on this machine now, in four words; empty for a run without code of its user.
+
+    Raises `EnvironmentFault` as `replay_budget_s` does.
+    """
     if not (manifest.model or manifest.source):
         return ""
     model = source_digest(manifest.model_source, f"{manifest.model}:") if manifest.model else ""
     has_java = manifest.system != OWN_SYSTEM and shutil.which("java") is not None
     service, java = (_PRESENT if is_present else _MISSING for is_present in (_has_service(manifest), has_java))
-    return f"{model or _MISSING} {service} {java}"
+    return f"{model or _MISSING} {service} {java} {replay_budget_s(os.environ):g}"
 
 
 def own_code_of(folder: Path) -> str:
@@ -31,9 +37,18 @@ def own_code_of(folder: Path) -> str:
 
 
 def has_more(now: str, before: str) -> bool:
-    """Whether code that is there now was changed or missing before. Code that is missing now judges nothing anew."""
-    words = zip(now.split(), (before or _NOTHING).split(), strict=False)
-    return any(word not in (_MISSING, old) for word, old in words)
+    """Whether code that is there now was changed or missing before, or had less time. What is missing now judges
+    nothing anew.
+    """
+    (*code, budget_s), (*old_code, old_budget_s) = (_words(text) for text in (now, before))
+    is_more = any(word not in (_MISSING, old) for word, old in zip(code, old_code, strict=True))
+    return is_more or float(budget_s) > float(old_budget_s)
+
+
+def _words(text: str) -> list[str]:
+    """With the default budget where an earlier version wrote none."""
+    model, service, java, *budget_s = text.split() or [_MISSING] * 3
+    return [model, service, java, *(budget_s or [f"{BUDGET_S:g}"])]
 
 
 def _has_service(manifest: Manifest) -> bool:

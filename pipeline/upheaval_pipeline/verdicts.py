@@ -16,7 +16,7 @@ from upheaval.checkers.promises import Promise, promise_of
 from upheaval.checkers.severe_error import SevereError
 from upheaval.checkers.signature import Signature, parse_signature
 from upheaval.checkers.verdict import Finding, NotApplicable, Report, Verdict
-from upheaval.errors import UsageError
+from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.records import FieldError, Manifest, jsonfields, parse_manifest
 from upheaval_pipeline.arrow_schema import arrow_schema
 from upheaval_pipeline.lake import RUNS, Lake
@@ -35,9 +35,13 @@ _WITHOUT_BATCH: Final = _STORED.remove(_STORED.get_field_index(BATCH))
 def verdict_rows(
     judged: Mapping[str, Judged], contents: Mapping[str, str], code: Mapping[str, str]
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of runs with these contents, as the table has them but for their batch. `code` is their `own_code`."""
+    """The rows of runs with these contents, as the table has them but for their batch. `code` is their `own_code`.
+
+    A run that this machine failed to judge has none, so it is judged again.
+    """
     made_by = {run: f"{judge_version()} {code.get(run, '')}".rstrip() for run in judged}
-    rows = ((*row, contents[run], made_by[run]) for run, one in judged.items() for row in _rows(run, one))
+    known = {run: one for run, one in judged.items() if not isinstance(one, EnvironmentFault)}
+    rows = ((*row, contents[run], made_by[run]) for run, one in known.items() for row in _rows(run, one))
     return batches(rows, _WITHOUT_BATCH)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.verdict import Report
-from upheaval.errors import HarnessError, UsageError
+from upheaval.errors import EnvironmentFault, HarnessError, UsageError
 from upheaval.records import RunFolder
 from upheaval_pipeline.workers import settle
 
@@ -23,8 +23,11 @@ if TYPE_CHECKING:
 TASKS_OF_A_CORE: Final = 8
 """A task costs about 30 ms whatever it does; more of them share the work more evenly."""
 T = TypeVar("T")
-Judged = Report | UsageError
-"""A report, or why there is none: a run that cannot be read keeps no other from being judged."""
+Judged = Report | UsageError | EnvironmentFault
+"""A report, or why there is none: a run that cannot be read keeps no other from being judged.
+
+What failed on this machine (`EnvironmentFault`) says nothing of the run.
+"""
 
 
 def judge_each(spark: "SparkSession | None", folders: Sequence[Path]) -> list[Judged]:
@@ -51,6 +54,8 @@ def _needs_own_code(folder: Path) -> bool:
 def _judged(folder: str) -> Judged:
     try:
         return verify_run(folder)
+    except EnvironmentFault as error:
+        return EnvironmentFault(str(error))
     except HarnessError as error:
         return UsageError(str(error))
 

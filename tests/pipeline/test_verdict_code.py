@@ -8,6 +8,7 @@ import pytest
 
 from support.built_locks import SERVICES, locks_run
 from support.lakes import judged_in_lake
+from upheaval.checkers.own.own_replay import BUDGET_VARIABLE
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Report
 from upheaval.records import RunFolder
@@ -57,6 +58,21 @@ def test_code_that_was_missing_judges_anew(code: Path, tmp_path: Path) -> None:
     assert without_verdict(open_lake(lake), [run]) == []
 
 
+def test_a_machine_that_cannot_judge_leaves_no_verdict(
+    code: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(BUDGET_VARIABLE, "abc")
+    lake, run = lake_of(code, "", tmp_path)
+    monkeypatch.setenv(BUDGET_VARIABLE, "30")
+    assert without_verdict(open_lake(lake), [run]) == [run]
+    assert gaps(lake, run) == []
+    assert without_verdict(open_lake(lake), [run]) == []
+    monkeypatch.delenv(BUDGET_VARIABLE)
+    assert without_verdict(open_lake(lake), [run]) == []
+    monkeypatch.setenv(BUDGET_VARIABLE, "60")
+    assert without_verdict(open_lake(lake), [run]) == [run]
+
+
 def gaps(lake: str, run: str) -> list[Promise]:
     (report,) = judged_in_lake(None, open_lake(lake), [run])
     assert isinstance(report, Report)
@@ -72,6 +88,10 @@ def gaps(lake: str, run: str) -> list[Promise]:
         ("5d + -", "5d - -", True),
         ("5e - -", "5d + +", True),
         ("5d - -", "", True),
+        ("5d + + 20", "5d + +", False),
+        ("5d + + 30", "5d + +", True),
+        ("5d + + 5", "5d + + 20", False),
+        ("5d + + 20", "5d + + 5", True),
         ("", "", False),
     ],
 )

@@ -10,7 +10,7 @@ from upheaval.cli.judge_commands import VerifyOptions
 from upheaval.cli.lake_options import from_one_place, in_pipeline
 from upheaval.cli.screen import screen_of
 from upheaval.cli.verdict_text import detail_asked, verdict_text
-from upheaval.errors import UsageError
+from upheaval.errors import HarnessError, UsageError
 
 
 def verify(options: VerifyOptions) -> int:
@@ -31,7 +31,7 @@ def _judged(run: Path) -> Report | UsageError:
         return error
 
 
-def show_judged(judged: Sequence[Report | UsageError], *, as_list: bool, as_json: bool) -> int:
+def show_judged(judged: Sequence[Report | HarnessError], *, as_list: bool, as_json: bool) -> int:
     """Print the reports; return what the command ends with, the worst of them counts.
 
     Raises `UsageError` with why any could not be judged, after the reports of all others.
@@ -42,7 +42,7 @@ def show_judged(judged: Sequence[Report | UsageError], *, as_list: bool, as_json
     else:
         for report in reports:
             show(report, as_json=as_json)
-    refused = [str(outcome) for outcome in judged if isinstance(outcome, UsageError)]
+    refused = [str(outcome) for outcome in judged if isinstance(outcome, HarnessError)]
     if refused:
         raise UsageError("; ".join(refused))
     return worst([report.verdict for report in reports]).exit_status

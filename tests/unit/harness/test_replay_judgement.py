@@ -11,7 +11,7 @@ from support.service_logs import SERVICES, Change, Log, used
 from upheaval.checkers.own.canonical_form import what_it_hides
 from upheaval.checkers.own.own_replay import BUDGET_VARIABLE, replay_budget_s
 from upheaval.checkers.own.replay_judgement import BUDGET_S, Judgement, judge_replays
-from upheaval.errors import UsageError
+from upheaval.errors import EnvironmentFault
 from upheaval_node.service.api import ClusterTimeUnit
 
 
@@ -86,7 +86,7 @@ def test_the_budget_is_a_positive_number_of_the_environment() -> None:
     assert replay_budget_s({}) == replay_budget_s({BUDGET_VARIABLE: ""}) == BUDGET_S
     assert replay_budget_s({BUDGET_VARIABLE: "2.5"}) == 2.5
     for wrong in ("0", "-1", "nan", "inf", "long"):
-        with pytest.raises(UsageError, match=f"UPHEAVAL_REPLAY_SECONDS: expected a positive .*, got '{wrong}'"):
+        with pytest.raises(EnvironmentFault, match=f"UPHEAVAL_REPLAY_SECONDS: expected a positive .*, got '{wrong}'"):
             replay_budget_s({BUDGET_VARIABLE: wrong})
 
 

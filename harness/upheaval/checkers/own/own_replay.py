@@ -17,7 +17,7 @@ from upheaval.checkers.own.interpreters import TIMEOUT_S, Interpreters, shared_i
 from upheaval.checkers.own.replay_judgement import BUDGET_S
 from upheaval.checkers.own.replay_process import MODULE, Order, Task, encode_state
 from upheaval.checkers.states.member_state import MemberState
-from upheaval.errors import HarnessError, UsageError
+from upheaval.errors import EnvironmentFault, HarnessError
 from upheaval.records import OWN_SYSTEM, Manifest, RunFolder, read_origin, source_digest
 from upheaval_chaos.host_faults import LONGEST_JUMP_MS, HostFaultKind
 from upheaval_node.types import MS, NEVER_NS
@@ -93,7 +93,7 @@ def replay_own(
 ) -> OwnReplay:
     """Replay a user's service. `states` are those of members. Failures of the user's code are part of the result.
 
-    Raises `UsageError` for an invalid budget in the environment.
+    Raises `EnvironmentFault` for an invalid budget in the environment.
     """
     why_not = why_no_service(run, manifest)
     if why_not:
@@ -157,13 +157,13 @@ def _in_batches(states: Iterable[MemberState]) -> Iterator[list[Sequence[bytes]]
 
 
 def replay_budget_s(environment: Mapping[str, str]) -> float:
-    """The budget in seconds of processor time. Raises `UsageError` if the variable is no positive number."""
+    """The budget in seconds of processor time. Raises `EnvironmentFault` if the variable is no positive number."""
     text = environment.get(BUDGET_VARIABLE) or str(BUDGET_S)
     with suppress(ValueError):
         seconds = float(text)
         if 0 < seconds < math.inf:
             return seconds
-    raise UsageError(f"{BUDGET_VARIABLE}: expected a positive number of seconds, got {text!r}")
+    raise EnvironmentFault(f"{BUDGET_VARIABLE}: expected a positive number of seconds, got {text!r}")
 
 
 def ask(
