@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pyarrow import fs
 
-from upheaval.errors import UsageError
+from upheaval.errors import EnvironmentFault, UsageError
 from upheaval_pipeline.arrow_schema import arrow_schema
 from upheaval_pipeline.delta import append, snapshot
 from upheaval_pipeline.lake_file import LOG, File, is_own
@@ -265,12 +265,26 @@ def batch_after(last: str) -> str:
 
 
 def commit_files(place: Place, files: Iterable[File]) -> None:
-    """Commit files to their tables, those of `runs` last."""
+    """Commit files to their tables, those of `runs` last.
+
+    Raises `EnvironmentFault` where one is gone, or was replaced before `runs` names its batch.
+    """
     by_table: dict[str, list[File]] = {}
     for file in files:
         by_table.setdefault(file.table, []).append(file)
     for table in sorted(by_table, key=lambda name: (name == RUNS, name)):
+        if table == RUNS:
+            _require_committed(place, by_table)
         append(place, table, arrow_schema(STORED[table]), by_table[table])
+
+
+def _require_committed(place: Place, by_table: Mapping[str, Sequence[File]]) -> None:
+    """A drop of one of several runs rewrites the files that it finds committed, and cannot see the batch."""
+    for table in by_table.keys() - {RUNS}:
+        gone = {file.path for file in by_table[table]} - {file.path for file in snapshot(place, table)}
+        if gone:
+            why = f"{place.shown(min(gone))} was replaced meanwhile, as by a drop of its runs"
+            raise EnvironmentFault(f"cannot commit to {place.text}: {why}; do it again")
 
 
 def head_of(table: str) -> str:

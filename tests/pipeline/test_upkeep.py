@@ -17,11 +17,12 @@ from support.built_runs import good_run
 from support.lakes import all_asked, as_of_another_version, asked, killed_at, table_files
 from upheaval.cli.main import main
 from upheaval.errors import EnvironmentFault, UsageError
-from upheaval_pipeline import upkeep
+from upheaval_pipeline import lake as lakes, upkeep
 from upheaval_pipeline.arrow_schema import arrow_schema
 from upheaval_pipeline.delta import append
 from upheaval_pipeline.ingest import ingest
 from upheaval_pipeline.lake import Lake, open_lake
+from upheaval_pipeline.lake_file import File
 from upheaval_pipeline.lake_files import files_of, write_file
 from upheaval_pipeline.place import Place
 from upheaval_pipeline.tables import LAKE_SCHEMAS, STORED, VERDICTS
@@ -185,6 +186,26 @@ def test_an_ingest_whose_files_a_drop_erased_commits_nothing(lake: Path) -> None
     with pytest.raises(EnvironmentFault, match="is gone: its runs were dropped meanwhile; do it again"):
         opened.commit(files)
     assert open_lake(str(lake)).flaws == {}
+
+
+def test_an_ingest_of_several_runs_of_which_one_is_dropped_on_the_way_is_done_again(
+    lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The drop comes after the other tables were committed, and before `runs`."""
+    folders = [built(tmp_path / "b-later", "b", 80), built(tmp_path / "d", "d")]
+
+    def dropping(place: Place, table: str, schema: pa.Schema, files: Sequence[File]) -> None:
+        monkeypatch.undo()
+        append(place, table, schema, files)
+        upkeep.drop(open_lake(str(lake)), ["b"])
+
+    # `verdicts` is the last one before `runs`.
+    monkeypatch.setattr(lakes, "append", lambda *given: dropping(*given) if given[1] == "verdicts" else append(*given))
+    with pytest.raises(EnvironmentFault, match="was replaced meanwhile, as by a drop of its runs; do it again"):
+        ingest(None, folders, str(lake))
+    assert asked(str(lake), COUNTS, 9).rows == (("a", 40), ("c", 40))
+    ingest(None, folders, str(lake))
+    assert asked(str(lake), COUNTS, 9).rows == (("a", 40), ("b", 80), ("c", 40), ("d", 40))
 
 
 def test_info_and_ingest_say_when_a_lake_is_worth_compacting(
