@@ -5,6 +5,7 @@ from typing import Final
 
 from upheaval.checkers.known_bugs import COMMIT
 from upheaval.records import ENDINGS, FORCED_END, AdminCommand
+from upheaval.records.labels import OF_RUNS
 from upheaval.report import CATCHING_UP, GAP_NS
 from upheaval.runtime_names import SIMULATED
 from upheaval_node.trace_kinds import TraceKind
@@ -433,9 +434,10 @@ VIEWS: Final = (
     ),
     View(
         "labelled",
-        "a run and one of its labels; `version` and `service` (the digest of its code) are among them",
-        """SELECT run, created, scenario, system, runtime, entry.key AS label, entry.value AS value
-        FROM (SELECT *, explode(map_entries(labels)) AS entry FROM ran)
+        "a run and one of its labels; `version` and `service` (the digest of its code) are among them, and always those"
+        " of the run",
+        f"""SELECT run, created, scenario, system, runtime, entry.key AS label, entry.value AS value
+        FROM (SELECT *, explode(map_entries(labels)) AS entry FROM ran) WHERE entry.key NOT IN {OF_RUNS}
         UNION ALL SELECT run, created, scenario, system, runtime, 'version', version FROM ran
         UNION ALL SELECT run, created, scenario, system, runtime, 'service', service_digest FROM ran
             WHERE service_digest IS NOT NULL""",

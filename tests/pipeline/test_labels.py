@@ -8,11 +8,12 @@ import pytest
 
 from support.built_runs import good_run, operation_index
 from support.lakes import asked
+from support.run_rows import RunRows, engine_with, rows_of
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.cli.main import main
 from upheaval.records import Outcome
-from upheaval.records.labels import LABELS_FILE, OF_CI, labels_of
+from upheaval.records.labels import LABELS_FILE, OF_CI, OF_RUNS, labels_of
 from upheaval_pipeline.arrow_schema import arrow_schema
 from upheaval_pipeline.lake import Lake
 from upheaval_pipeline.lake_files import files_of, write_file
@@ -185,3 +186,13 @@ def test_a_label_is_a_name_and_a_value(words: str, capsys: pytest.CaptureFixture
     with pytest.raises(SystemExit, match="2"):
         main(["ingest", "run", "--lake", "lake", "--label", words])
     assert f"expected NAME=VALUE, such as commit=4f2a91c, got {words!r}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", OF_RUNS)
+def test_no_label_has_the_name_of_what_a_run_is_compared_by(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["ingest", "run", "--lake", "lake", "--label", f"{name}=2"])
+    assert f"a run has a {name} of its own: give the label {name!r} another name" in capsys.readouterr().err
+    with engine_with([RunRows("one", labels={name: "2", "commit": "f2"})]) as engine:
+        labels = [(row["label"], row["value"]) for row in rows_of(engine, "labelled")]
+    assert sorted(labels) == [("commit", "f2"), ("version", "1")]

@@ -21,6 +21,8 @@ LABELS_FILE: Final = "labels.json"
 TEST: Final = "test"
 """The label for the pytest test that made a run, without its parameters."""
 
+OF_RUNS: Final = ("version", "service")
+"""What a lake compares runs by beside their labels, from their manifests. No label has such a name."""
 OF_CI: Final = {
     "commit": ("GITHUB_SHA", "CI_COMMIT_SHA", "GIT_COMMIT", "BUILDKITE_COMMIT", "CIRCLE_SHA1", "BUILD_SOURCEVERSION"),
     "branch": (
@@ -49,6 +51,8 @@ def parse_label(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not value or not name.isidentifier():
         raise UsageError(f"expected NAME=VALUE, such as commit=4f2a91c, got {text!r}")
+    if name in OF_RUNS:
+        raise UsageError(f"a run has a {name} of its own: give the label {name!r} another name, such as release")
     return name, value
 
 
