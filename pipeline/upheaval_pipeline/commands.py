@@ -17,6 +17,7 @@ from upheaval.cli.tables import table
 from upheaval.errors import UsageError
 from upheaval.records import RunFolder, write_atomically
 from upheaval.records.labels import LabelsOfIngest, labels_of
+from upheaval_chaos.exit_status import CommandStatus
 from upheaval_pipeline.engines import AUTO, DUCKDB, SPARK, chosen, engine_of, require_lake_reader
 from upheaval_pipeline.session import require_spark
 from upheaval_pipeline.shown_session import shown_session
@@ -199,13 +200,16 @@ def ui_of_lake(options: UiOptions) -> int:
 
 
 def ask(options: AskOptions) -> int:
-    """Print the answers to questions about the runs of a lake, or write them as a page or for other programs."""
+    """Print the answers to questions about the runs of a lake, or write them as a page or for other programs.
+
+    Raises `UsageError` for a value of `--between` that no run has.
+    """
     require_lake_reader()
     _require_output(options)
     from upheaval_pipeline.lake import open_lake
     from upheaval_pipeline.query import Asked, ask_all
     from upheaval_pipeline.question_page import page
-    from upheaval_pipeline.questions import QUESTIONS, SUMMARY, UNJUDGED
+    from upheaval_pipeline.questions import QUESTIONS, SUMMARY, UNJUDGED, UNKNOWN_VALUES
 
     names = {*options.questions, *options.fail_if} if options.questions or options.fail_if else parsing.QUESTIONS
     wanted = [question for question in QUESTIONS if question.name in names]
@@ -214,8 +218,11 @@ def ask(options: AskOptions) -> int:
     lake = open_lake(options.lake)
     asked = Asked(options.slo, options.between)
     with engine_of(_chosen(options.engine, options.master), options.master) as engine:
-        queries = [SUMMARY, UNJUDGED, *(question.sql for question in wanted)]
-        summary, unjudged, *results = ask_all(engine, lake, queries, ROWS_MAX, asked)
+        queries = [UNKNOWN_VALUES, SUMMARY, UNJUDGED, *(question.sql for question in wanted)]
+        unknown, summary, unjudged, *results = ask_all(engine, lake, queries, ROWS_MAX, asked)
+    if unknown.rows:
+        values = ", ".join(f"{label}={value}" for label, value in unknown.rows)
+        raise UsageError(f"no run of {options.lake} has the label {values} (--between)")
     answers = list(zip(wanted, results, strict=True))
     if options.format is not None:
         _export_all(answers, options.format, options.out)
@@ -229,7 +236,14 @@ def ask(options: AskOptions) -> int:
     if number != 0:
         runs = "1 run" if number == 1 else f"{number} runs"
         _say(f"{runs} cannot be judged: `upheaval verify --lake {options.lake}` says why")
-    return int(any(alarms) or (number != 0 and "failures" in options.fail_if))
+    if any(alarms) or (number != 0 and "failures" in options.fail_if):
+        return int(CommandStatus.BROKEN)
+    for question, answer in answers:
+        needs_rows = question.needs_rows or (question.name == "compare" and options.between != ())
+        if question.name in options.fail_if and needs_rows and not answer.rows:
+            _say(f"{question.name}: unknown: {question.without} (--fail-if)")
+            return int(CommandStatus.UNKNOWN)
+    return 0
 
 
 def _require_output(options: QueryOptions | AskOptions) -> None:

@@ -75,6 +75,8 @@ class Question:
     without: str
     alarm: Callable[[Mapping[str, Any]], bool] | None = None
     """Whether a row of the answer is bad news."""
+    needs_rows: bool = False
+    """Whether an answer without rows leaves open if there is bad news: nothing was measured, judged or compared."""
 
 
 MS, SHARE, RATE = "ms", "share", "bytes a second"
@@ -105,6 +107,10 @@ UNJUDGED: Final = """SELECT count(*) AS runs
     FROM (SELECT run FROM runs UNION SELECT run FROM unreadable_runs) AS r LEFT JOIN judged AS j ON j.run = r.run
     WHERE coalesce(j.verdict, 'unreadable') = 'unreadable'"""
 """How many runs have no verdict, or cannot be read."""
+UNKNOWN_VALUES: Final = """SELECT DISTINCT c.label, c.value
+    FROM (SELECT label, base_value AS value FROM compared UNION ALL SELECT label, value FROM compared) AS c
+    LEFT JOIN labelled AS l ON l.label = c.label AND l.value = c.value WHERE l.run IS NULL ORDER BY c.label, c.value"""
+"""The values that are to be compared and that no run has."""
 QUESTIONS: Final = (
     Question(
         "availability",
@@ -122,8 +128,9 @@ QUESTIONS: Final = (
         """SELECT coalesce(scenario, 'no scenario') AS scenario, system, version, runtime, runs, runs_below, seconds,
         silent_s, available, objective, budget_s, spent FROM objectives ORDER BY spent DESC, seconds DESC, scenario""",
         Bars(("scenario", *_OF), "spent", "share of the budget"),
-        "no run with answers",
+        "no run with requests",
         alarm=lambda row: row["spent"] is not None and row["spent"] > 1,
+        needs_rows=True,
     ),
     Question(
         "failovers",
@@ -167,6 +174,7 @@ QUESTIONS: Final = (
         Bars(("scenario", "advice", "system", "runtime"), "rate", SHARE, "lowest", "highest"),
         _NO_VERDICT,
         alarm=lambda row: row["advice"] == QUARANTINE,
+        needs_rows=True,
     ),
     Question(
         "regressions",

@@ -15,6 +15,7 @@ from upheaval.cli.main import main
 from upheaval.records import Outcome
 from upheaval.records.labels import LABELS_FILE, OF_CI, OF_RUNS, labels_of
 from upheaval_pipeline.arrow_schema import arrow_schema
+from upheaval_pipeline.ingest import ingest
 from upheaval_pipeline.lake import Lake
 from upheaval_pipeline.lake_files import files_of, write_file
 from upheaval_pipeline.tables import HISTORY, STORED, batches
@@ -196,3 +197,23 @@ def test_no_label_has_the_name_of_what_a_run_is_compared_by(name: str, capsys: p
     with engine_with([RunRows("one", labels={name: "2", "commit": "f2"})]) as engine:
         labels = [(row["label"], row["value"]) for row in rows_of(engine, "labelled")]
     assert sorted(labels) == [("commit", "f2"), ("version", "1")]
+
+
+def test_a_comparison_of_what_no_run_has_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lake = write_lake(tmp_path / "lake", slow_ms=0, is_flaky=False)
+    ask = ["ask", "compare", "--fail-if", "compare", "--lake", lake, "--engine", "duckdb", "--between"]
+    assert main([*ask, "commit=a1..nowhere"]) == 2
+    assert capsys.readouterr().err == f"upheaval: no run of {lake} has the label commit=nowhere (--between)\n"
+    assert main([*ask, "commit=a1..f2"]) == 0
+    # A value and itself are no two.
+    assert main([*ask, "commit=a1..a1"]) == 3
+    assert "upheaval: compare: unknown: no two values of a label" in capsys.readouterr().err
+
+
+def test_a_gate_over_nothing_is_unknown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good_run(0).write(tmp_path / "run")
+    ingest(None, [tmp_path / "run"], str(tmp_path / "lake"))
+    ask = ["ask", "--lake", str(tmp_path / "lake"), "--engine", "duckdb", "--fail-if"]
+    assert main([*ask, "slo"]) == 3
+    assert capsys.readouterr().err == "upheaval: slo: unknown: no run with requests (--fail-if)\n"
+    assert main([*ask, "changes"]) == 0
