@@ -6,16 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from upheaval.errors import UsageError
 from upheaval.records import RunFolder
+from upheaval.records.run_folder import PAGES
 from upheaval.records.seal import digest_of_file
 from upheaval_pipeline import tables
 from upheaval_pipeline.lake import Lake
 from upheaval_pipeline.version import reader_version
-
-_NOT_READ: Final = "report.html"
 
 
 def contents_of_each(folders: Sequence[Path]) -> list[tuple[str, int]]:
@@ -25,9 +23,10 @@ def contents_of_each(folders: Sequence[Path]) -> list[tuple[str, int]]:
 
 
 def contents_of(folder: Path) -> tuple[str, int]:
-    """A digest of all files of a run, and their length in bytes."""
+    """A digest of all files of a run but its pages, and their length in bytes."""
     whole, size = hashlib.sha256(), 0
-    for path in sorted(path for path in folder.rglob("*") if path.is_file() and path.name != _NOT_READ):
+    pages = {folder / name for name in PAGES}
+    for path in sorted(path for path in folder.rglob("*") if path.is_file() and path not in pages):
         whole.update(f"{path.relative_to(folder)}\0{digest_of_file(path)}\0".encode("utf-8", "surrogateescape"))
         size += path.stat().st_size
     return whole.hexdigest(), size

@@ -11,6 +11,7 @@ from support.lakes import asked, judged_in_lake, table_files
 from upheaval.checkers.judge import verify_run
 from upheaval.errors import UsageError
 from upheaval_pipeline import sources
+from upheaval_pipeline.contents import contents_of_runs, new_runs
 from upheaval_pipeline.ingest import ingest
 from upheaval_pipeline.lake import open_lake
 
@@ -29,6 +30,16 @@ def test_a_run_is_ingested_once_however_often(tmp_path: Path, spark: Any) -> Non
     assert first["run-1"]["rejects"] == 0
     history = asked(str(lake), "SELECT DISTINCT run, id FROM history", 1000).rows
     assert sorted(history) == [("run-1", o.id) for o in sorted(built.operations, key=lambda o: o.id)]
+
+
+def test_pages_that_are_written_later_change_no_run(tmp_path: Path) -> None:
+    run, lake = good_run(40).write(tmp_path / "run"), str(tmp_path / "lake")
+    ingest(None, [run.path], lake)
+    for name in ("report.html", "maintainers.md"):
+        (run.path / name).write_text("for people")
+    assert new_runs(open_lake(lake), contents_of_runs([run.path])) == []
+    (run.path / "member-0" / "report.html").write_text("no page of the run")
+    assert new_runs(open_lake(lake), contents_of_runs([run.path])) == ["run-1"]
 
 
 def test_runs_of_one_ingest_share_files_and_are_replaced_one_by_one(tmp_path: Path, spark: Any) -> None:

@@ -13,7 +13,7 @@ from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.cli.main import main
 from upheaval.records import Outcome
-from upheaval.records.labels import LABELS_FILE, OF_CI, OF_RUNS, labels_of
+from upheaval.records.labels import LABELS_FILE, OF_CI, OF_RUNS, LabelsOfIngest, labels_of
 from upheaval_pipeline.arrow_schema import arrow_schema
 from upheaval_pipeline.ingest import ingest
 from upheaval_pipeline.lake import Lake
@@ -205,8 +205,9 @@ def test_a_comparison_of_what_no_run_has_is_refused(tmp_path: Path, capsys: pyte
     assert main([*ask, "commit=a1..nowhere"]) == 2
     assert capsys.readouterr().err == f"upheaval: no run of {lake} has the label commit=nowhere (--between)\n"
     assert main([*ask, "commit=a1..f2"]) == 0
-    # A value and itself are no two.
-    assert main([*ask, "commit=a1..a1"]) == 3
+    good_run(40).write(tmp_path / "run")
+    ingest(None, [tmp_path / "run"], lake, labels=LabelsOfIngest(named={"commit": "d4"}))
+    assert main([*ask, "commit=a1..d4"]) == 3  # which are of no common scenario
     assert "upheaval: compare: unknown: no two values of a label" in capsys.readouterr().err
 
 

@@ -30,6 +30,8 @@ CONSENSUS_NAME: Final = "consensus.jsonl"
 SCENARIO_NAME: Final = "run.scenario"
 RECORD_FILES: Final = ("history.jsonl", SESSIONS_NAME, STRAYS_NAME, ATTEMPTS_NAME, "faults.jsonl", "controls.jsonl")
 """The files that the harness appends to during a run, whatever system the members are."""
+PAGES: Final = ("report.html", "maintainers.md")
+"""What is written for people from the other files, at any time: nothing depends on it."""
 MEMBERS_MAX: Final = 9
 SYNC_LEVEL_MAX: Final = 2
 PROFILES: Final = ("aeron", "test")

@@ -3,13 +3,11 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
 
 from upheaval.records import RunFolder, jsonfields
 from upheaval.records.labels import LABELS_FILE
+from upheaval.records.run_folder import PAGES
 from upheaval.records.seal import read_seal
-
-_NOT_READ: Final = "report.html"
 
 
 def signature_of(run: Path) -> tuple[tuple[str, int, int], ...]:
@@ -34,11 +32,12 @@ def is_as_judged(run: Path, result: Path) -> bool:
 
 
 def _files(run: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """All but the page of the run. A file that goes away meanwhile is left out."""
+    """All but the pages of the run. A file that goes away meanwhile is left out."""
+    pages = {run / name for name in PAGES}
     for file in run.rglob("*"):
         try:
             status = file.stat()
         except FileNotFoundError:
             continue
-        if file.is_file() and file.name != _NOT_READ:
+        if file.is_file() and file not in pages:
             yield file, status
