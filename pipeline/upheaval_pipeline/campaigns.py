@@ -21,7 +21,7 @@ from upheaval_pipeline.arrow_schema import arrow_schema
 from upheaval_pipeline.contents import rows_in_lake
 from upheaval_pipeline.lake import Lake
 from upheaval_pipeline.lake_files import files_of, write_file
-from upheaval_pipeline.tables import SEED_LINE, SEEDS, SEEDS_NAME, STORED, Row, batches, read_lines
+from upheaval_pipeline.tables import REJECT, SEED_LINE, SEEDS, SEEDS_NAME, STORED, Row, batches, read_lines
 from upheaval_pipeline.tapes import choices_of
 
 NAME: Final = SEEDS_NAME
@@ -45,7 +45,7 @@ def ingest_campaigns(
 ) -> dict[str, dict[str, int]]:
     """Write the seeds of campaigns; return how many each has, and how many lines of it could not be read.
 
-    Raises `UsageError` for a file without a line, and for two of the same campaign.
+    Raises `UsageError` for a file without a line that is a seed, and for two of the same campaign.
     """
     file_of = _by_campaign(files)
     schedules = {run: _schedules(file) for run, file in file_of.items()}
@@ -84,6 +84,9 @@ def _id(file: Path) -> str:
     _, first = next(read_lines(file), (0, b""))
     if not first.endswith(b"\n"):
         raise UsageError(f"{file} is not a campaign: it has no line")
+    reject = _COLUMNS.get_field_index(REJECT)
+    if all(row[reject] is not None for row in _rows("", file, (), "")):
+        raise UsageError(f"{file} is not a campaign: none of its lines is a seed")
     return hashlib.sha256(first).hexdigest()[:16]
 
 

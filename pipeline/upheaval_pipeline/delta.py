@@ -23,6 +23,7 @@ from upheaval_pipeline.place import Place
 TRIES: Final = 100
 """Each failed one means that another writer committed."""
 _ARROW: Final = re.compile(r"\x1b\[\d*m|\u21b3")
+_ENDS: Final = ("min.run", "max.run", "min.batch", "max.batch")
 _REASON_LENGTH: Final = 400
 
 
@@ -31,9 +32,12 @@ class Removed(Exception):
 
 
 def snapshot(place: Place, table: str) -> list[File]:
-    """The files of a table as it is now, in the order of their names; none of a table that was never written."""
+    """The files of a table as it is now, in the order of their names; none of a table that was never written.
+
+    Raises `UsageError` for a damaged table, and for one of another program.
+    """
     opened = _opened(place, table)
-    return [] if opened is None else _files(table, opened)
+    return [] if opened is None else _files(place, table, opened)
 
 
 def append(place: Place, table: str, schema: pa.Schema, files: Sequence[File]) -> None:
@@ -59,7 +63,7 @@ def replace(place: Place, table: str, old: Sequence[File], new: Sequence[File]) 
     changes = sum(file.rows for file in old) != sum(file.rows for file in new)
     for _ in range(TRIES):
         opened = _opened(place, table)
-        names = set() if opened is None else {file.name for file in _files(table, opened)}
+        names = set() if opened is None else {file.name for file in _files(place, table, opened)}
         if opened is None or not {file.name for file in old} <= names:
             raise Removed(place.shown(table))
         _require_there(place, new)
@@ -125,16 +129,20 @@ def _made(place: Place, table: str, schema: pa.Schema) -> DeltaTable:
         raise _fault(place, table, error) from error
 
 
-def _files(table: str, opened: DeltaTable) -> list[File]:
+def _files(place: Place, table: str, opened: DeltaTable) -> list[File]:
+    """Raises `UsageError` for a table, or a file of one, that another program wrote."""
     rows = pa.table(opened.get_add_actions(flatten=True)).to_pylist()
+    for row in rows:
+        if any(row.get(name) is None for name in ("num_records", *_ENDS)):
+            raise UsageError(f"{place.shown(table)} is not a table of a lake: another program wrote {row['path']}")
     files = [
         File(
             table,
             row["path"],
             row["size_bytes"],
             row["num_records"],
-            (row["min.run"], row["max.run"]),
-            (row["min.batch"], row["max.batch"]),
+            (row[_ENDS[0]], row[_ENDS[1]]),
+            (row[_ENDS[2]], row[_ENDS[3]]),
         )
         for row in rows
     ]

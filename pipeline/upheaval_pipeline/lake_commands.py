@@ -27,13 +27,14 @@ def info(options: LakeOptions) -> int:
     facts = {
         "runs": len(lake.runs("runs")),
         "campaigns": len(lake.runs("seeds")),
-        "first_ingest": times[0],
-        "last_ingest": times[-1],
+        "first_ingest": times[0] if times else None,
+        "last_ingest": times[-1] if times else None,
         "small_files": upkeep.small_files(lake),
     }
     head = ["table", "files", "bytes", "rows", "version"]
     rows = [[one.table, *map(str, (one.files, one.bytes, one.rows, one.version))] for one in tables]
-    contents = f"{facts['runs']} runs and {facts['campaigns']} campaigns, ingested from {times[0]} to {times[-1]}"
+    when = f", ingested from {times[0]} to {times[-1]}" if times else ""
+    contents = f"{facts['runs']} runs and {facts['campaigns']} campaigns{when}"
     text = "\n\n".join(filter(None, (contents, table([head, *rows]), upkeep.due(lake))))
     answer(text, {**facts, "tables": [asdict(one) for one in tables]}, as_json=options.json)
     return 0

@@ -6,15 +6,22 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from support.built_runs import good_run
 from support.lakes import asked
 from upheaval.cli.main import main
 from upheaval.errors import UsageError
+from upheaval_pipeline.arrow_schema import arrow_schema
 from upheaval_pipeline.campaigns import ingest_campaigns
+from upheaval_pipeline.delta import append
 from upheaval_pipeline.ingest import ingest
 from upheaval_pipeline.lake import Lake, open_lake
+from upheaval_pipeline.lake_file import LOG
+from upheaval_pipeline.place import Place
+from upheaval_pipeline.tables import STORED
 from upheaval_pipeline.upkeep import drop, optimize
 
 _DAY_S = 86_400
@@ -99,3 +106,29 @@ def test_what_a_killed_first_ingest_left_is_no_folder_of_others(run: Path, tmp_p
     (lake / "seeds").mkdir()
     ingest(None, [run], str(lake))
     assert asked(str(lake), "SELECT count(*) FROM history", 9).rows == ((40,),)
+
+
+def test_a_first_ingest_that_was_killed_left_a_lake_without_runs(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake, other = tmp_path / "lake", tmp_path / "other"
+    ingest(None, [run], str(other))
+    files = Lake(str(other)).tables["history"]
+    shutil.copytree(other / "history", lake / "history", ignore=shutil.ignore_patterns(LOG))
+    append(Place(str(lake)), "history", arrow_schema(STORED["history"]), files)
+    for words in (["info"], ["info", "--json"], ["optimize"]):
+        assert main(["lake", *words, "--lake", str(lake)]) == 0
+    assert capsys.readouterr().out.startswith("0 runs and 0 campaigns\n")
+
+
+def test_a_table_of_another_program_is_refused(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_deltalake(str(tmp_path / "foreign" / "runs"), pa.table({"run": ["a"], "lap": [7]}))
+    columns = [pa.field("run", pa.string()), pa.field("batch", pa.string())]
+    unknown = pa.table({"run": ["a"], "batch": ["1"]}, schema=pa.schema(columns))
+    without = {"delta.dataSkippingNumIndexedCols": "0"}
+    write_deltalake(str(tmp_path / "statless" / "runs"), unknown, configuration=without)
+    for name in ("foreign", "statless"):
+        for words in (["lake", "info"], ["ask", "flakes"], ["lake", "optimize"], ["ingest", str(run)]):
+            assert main([*words, "--lake", str(tmp_path / name)]) == 2
+            where = tmp_path / name / "runs"
+            assert f"upheaval: {where} is not a table of a lake: another program wrote " in capsys.readouterr().err

@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from support.built_runs import good_run
 from support.campaign_lines import line, some, written
 from support.lakes import asked, table_files
 from upheaval.campaign.live import LiveCampaign, LiveOutcome
 from upheaval.campaign.seed import Fate
 from upheaval.campaign.swarm import draw_swarm
 from upheaval.checkers.verdict import Report, Verdict
+from upheaval.cli.main import main
 from upheaval.errors import UsageError
 from upheaval_pipeline.campaigns import ingest_campaigns, seeds_file
 
@@ -131,3 +133,11 @@ def test_a_file_without_a_line_is_no_campaign(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is not a campaign: it has no line"):
         ingest_campaigns([tmp_path / "empty.jsonl"], str(tmp_path / "lake"))
     assert seeds_file(tmp_path) is None
+
+
+def test_a_file_without_a_seed_is_no_campaign(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = good_run(40).write(tmp_path / "run")
+    for file in (run.history_file, run.manifest_file):
+        assert main(["ingest", str(file), "--lake", str(tmp_path / "lake"), "--engine", "python"]) == 2
+        assert capsys.readouterr().err == f"upheaval: {file} is not a campaign: none of its lines is a seed\n"
+    assert not (tmp_path / "lake").exists()

@@ -81,10 +81,13 @@ def test_the_signature_changes_with_each_file(name: str, tmp_path: Path) -> None
     assert len({none, there, signature_of(tmp_path)}) == 3
 
 
-def test_the_list_has_the_verdict_of_a_result_and_the_page_of_a_run_does_not_change_that(run: RunFolder) -> None:
+@pytest.mark.parametrize("name", ["report.html", "maintainers.md"])
+def test_the_list_has_the_verdict_of_a_result_and_a_page_of_a_run_does_not_change_that(
+    name: str, run: RunFolder
+) -> None:
     assert verdict_in_list(run) == "valid"
-    page = run.path / "report.html"
-    page.write_text("<html>")
+    page = run.path / name
+    page.write_text("for people")
     newer(page, run.path / RESULT_FILE)
     assert verdict_in_list(run) == "valid"
 
