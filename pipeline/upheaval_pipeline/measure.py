@@ -162,7 +162,7 @@ def _late_timers(tables: RunTables) -> defaultdict[int, list[float]]:
     recorded = recording.join(F.broadcast(longest), ["run", "member"]).where("end_position <= log_end")
 
     def json_field(name: str) -> Any:
-        return F.get_json_object("fields", f"$.{name}").cast("long")
+        return F.get_json_object("fields", f"$.{name}").try_cast("long")
 
     terms = recorded.where("type = 'NewLeadershipTermEvent'").groupBy("run")
     units = {
@@ -171,7 +171,7 @@ def _late_timers(tables: RunTables) -> defaultdict[int, list[float]]:
     asked = recorded.where(F.col("f") == Function.SCHEDULE.value).select(
         "run",
         F.col("operation_id").alias("timer"),
-        (json_field("timestamp") + F.col("value").cast("long")).alias("deadline"),
+        (json_field("timestamp") + F.col("value").try_cast("long")).alias("deadline"),
     )
     fired = recorded.where("type = 'TimerEvent'").select(
         "run", json_field("correlation_id").alias("timer"), json_field("timestamp").alias("time")

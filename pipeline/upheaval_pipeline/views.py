@@ -118,6 +118,9 @@ _LEVEL_BOUNDS: Final = ", ".join(
 
 _NUMBERS_OF_CONTROL: Final = ("begin_ns", "end_ns", "leader", "operations")
 
+_POSITION: Final = "try_cast(get_json_object(fields, '$.append_position') AS bigint)"
+"""Where a trace has no number there, Spark would end the whole query at a plain cast."""
+
 
 def _field_of_control(path: str) -> str:
     return f"get_json_object(controls, concat('$[', n, '].{path}'))"
@@ -143,7 +146,7 @@ VIEWS: Final = (
         "a command of an operator to the cluster or to a node beside it, such as shutdown; `leader` took it, -1 if no"
         " member did; `members` is JSON text",
         f"""SELECT run, n + 1 AS line, {_field_of_control("what")} AS what,
-        {", ".join(f"cast({_field_of_control(name)} AS bigint) AS {name}" for name in _NUMBERS_OF_CONTROL)},
+        {", ".join(f"try_cast({_field_of_control(name)} AS bigint) AS {name}" for name in _NUMBERS_OF_CONTROL)},
         {_field_of_control("proof.holds")} = 'true' AS holds, {_field_of_control("proof.evidence")} AS evidence,
         {_field_of_control("members")} AS members
         FROM (SELECT run, controls, explode(sequence(0, cast(json_array_length(controls) AS int) - 1)) AS n
@@ -325,11 +328,11 @@ VIEWS: Final = (
             FROM (SELECT *, count_if(NOT is_catching_up) OVER (PARTITION BY run, member ORDER BY line
                     ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS number
                 FROM (SELECT run, member, line, ts, get_json_object(fields, '$.state') AS state,
-                    cast(get_json_object(fields, '$.append_position') AS bigint) AS position,
+                    {_POSITION} AS position,
                     event = '{TraceKind.ELECTION_STATE}'
                         AND get_json_object(fields, '$.state') IN {CATCHING_UP} AS is_catching_up
                     FROM trace WHERE event = '{TraceKind.PROCESS_START}' OR (event = '{TraceKind.ELECTION_STATE}'
-                        AND get_json_object(fields, '$.append_position') IS NOT NULL)))
+                        AND {_POSITION} IS NOT NULL)))
             GROUP BY run, member, number) WHERE to_position > from_position""",
     ),
     View(

@@ -96,6 +96,7 @@ def hand_made() -> BuiltRun:
             [
                 traced(50, "leadership_term", leadership_term_id=0, leader_member_id=0),
                 traced(3000, "process-start"),
+                traced(3006, "election_state", state="FOLLOWER_CATCHUP", append_position="x"),
                 *back,
             ],
             [*states, traced(1700, "leadership_term", **term)],
