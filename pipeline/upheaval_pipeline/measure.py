@@ -27,6 +27,7 @@ from upheaval.report import (
     Figures,
     catch_ups,
     edges_of,
+    gaps_at_ends,
     kills_of,
     lateness,
     member_spans,
@@ -100,6 +101,7 @@ def figures_of(tables: RunTables) -> list[Measured]:
         terms = _terms(tables.trace, extents)
         member_events = _member_events(tables)
         filled, gaps = _by_run(_buckets(answered)), _by_run(_gaps(answered))
+        ends = _by_run(_ends(tables.history))
         last = {place: totals[place][0][1] for place in places if totals[place]}
         faults = _faults(tables.faults.join(runs, "run"), answered, last, terms)
         late, deadly = _late_timers(tables), _deadly_faults(tables.faults)
@@ -120,7 +122,7 @@ def figures_of(tables: RunTables) -> list[Measured]:
             latency=(latency[0], latency[1], latency[2]) if count else None,
             # An interval without an answer has no row.
             buckets=[Bucket(edges[i], edges[i + 1], *of_bucket.get(i, (0, None, None))) for i in range(len(edges) - 1)],
-            gaps=sorted(gaps[place]),
+            gaps=sorted([*gaps[place], *_gaps_at_ends(ends[place], extent)]),
             members={
                 m: member_spans(events, extent.start, extent.end, kills_of(m, deadly[place]))
                 for m, events in member_events[place].items()
@@ -242,6 +244,20 @@ def _buckets(answered: DataFrame) -> DataFrame:
 def _gaps(answered: DataFrame) -> DataFrame:
     before = F.lag("t").over(Window.partitionBy("run").orderBy("t")).alias("before")
     return answered.select("run", before, "t").where(F.col("t") - F.col("before") > GAP_NS)
+
+
+def _ends(history: DataFrame) -> DataFrame:
+    """By run when the first request was made, the first and last answer, and when the last other request was made."""
+    is_answered = F.col("outcome") == Outcome.OK.value
+    answer = F.when(is_answered, F.col("complete_ns"))
+    other = F.when(~is_answered, F.col("invoke_ns"))
+    return history.groupBy("run").agg(F.min("invoke_ns"), F.min(answer), F.max(answer), F.max(other))
+
+
+def _gaps_at_ends(ends: Sequence[tuple[int | None, ...]], extent: _Extent) -> list[tuple[int, int]]:
+    moments = ends[0] if ends else (None,) * 4
+    asked, first, last, other = (None if moment is None else moment - extent.start for moment in moments)
+    return gaps_at_ends(asked, None if first is None or last is None else (first, last), other, extent.length)
 
 
 def _terms(trace: DataFrame, extents: Sequence[_Extent]) -> defaultdict[int, _Terms]:

@@ -40,6 +40,7 @@ _OF_SEEDS: Final = """SELECT 'campaign' AS scenario, system, version, runtime, N
     count_if(verdict <> 'valid') AS not_valid FROM seeds WHERE NOT coalesce(inconclusive, false) GROUP BY ALL"""
 _PROVED: Final = "transform(filter(map_entries(fault_counts), fault -> fault.value.proved > 0), fault -> fault.key)"
 """The kinds of faults of which a seed proved one."""
+_GAP_MS: Final = GAP_NS // 1_000_000
 NO_FAULT: Final = "none"
 PLANNED: Final = "planned"
 _HALTS: Final = tuple(str(what) for what in (*ENDINGS, AdminCommand.SUSPEND, FORCED_END))
@@ -184,27 +185,44 @@ VIEWS: Final = (
         percentile(latency_ms, 0.99) AS p99_ms FROM answers GROUP BY run, f, is_under_fault""",
     ),
     View(
+        "loads",
+        "the time in which clients of a run waited for answers: from the first request to the last answer, or to the"
+        f" end of the run where a request never got one that was made later than {_GAP_MS} ms before the last answer",
+        f"""SELECT o.run, o.begin_ns, CASE WHEN o.answer_ns IS NULL THEN greatest(e.end_ns, o.begin_ns + 1)
+            WHEN o.other_ns > o.answer_ns - {GAP_NS} THEN e.end_ns ELSE o.answer_ns END AS end_ns,
+        o.answer_ns IS NOT NULL AS is_answered
+        FROM (SELECT run, min(invoke_ns) AS begin_ns, max(CASE WHEN outcome = 'ok' THEN complete_ns END) AS answer_ns,
+            max(CASE WHEN outcome <> 'ok' THEN invoke_ns END) AS other_ns FROM history GROUP BY run) AS o
+        JOIN (SELECT run, max(ns) AS end_ns FROM (SELECT run, coalesce(complete_ns, invoke_ns) AS ns FROM history
+                UNION ALL SELECT run, invoke_ns FROM history
+                UNION ALL SELECT run, coalesce(heal_end_ns, inject_begin_ns) FROM faults
+                UNION ALL SELECT run, ts FROM trace)
+            GROUP BY run) AS e ON e.run = o.run""",
+    ),
+    View(
         "silences",
-        f"a time of a run of more than {GAP_NS // 1_000_000} ms between two answers, and the faults that it met; from"
-        " `outage_end_ns` on it is part of a halt",
+        f"a time of more than {_GAP_MS} ms without an answer within the load of a run, or the whole load where there is"
+        " no answer, and the faults that it met; from `outage_end_ns` on it is part of a halt",
         f"""SELECT s.run, s.begin_ns, s.end_ns, (s.end_ns - s.begin_ns) / 1e6 AS length_ms,
         greatest(s.begin_ns, least(s.end_ns, coalesce(s.halt_ns, s.end_ns))) AS outage_end_ns,
         (SELECT array_sort(collect_set(o.what)) FROM faults AS o WHERE o.run = s.run AND o.inject_begin_ns < s.end_ns
             AND (o.heal_end_ns IS NULL OR s.begin_ns < o.heal_end_ns)) AS faults
         FROM (SELECT g.run, g.begin_ns, g.end_ns, min(h.begin_ns) AS halt_ns
-            FROM (SELECT run, lag(complete_ns) OVER (PARTITION BY run ORDER BY complete_ns) AS begin_ns,
-                complete_ns AS end_ns FROM answers) AS g
+            FROM (SELECT run, lag(ns) OVER (PARTITION BY run ORDER BY ns) AS begin_ns, ns AS end_ns
+                FROM (SELECT run, complete_ns AS ns FROM history WHERE outcome = 'ok'
+                    UNION ALL SELECT run, begin_ns FROM loads UNION ALL SELECT run, end_ns FROM loads)) AS g
+            JOIN loads AS l ON l.run = g.run
             LEFT JOIN halts AS h ON h.run = g.run AND h.begin_ns < g.end_ns
                 AND (h.end_ns IS NULL OR g.begin_ns < h.end_ns)
-            WHERE g.end_ns - g.begin_ns > {GAP_NS} GROUP BY g.run, g.begin_ns, g.end_ns) AS s""",
+            WHERE g.end_ns - g.begin_ns > {GAP_NS} OR (NOT l.is_answered AND g.begin_ns < g.end_ns)
+            GROUP BY g.run, g.begin_ns, g.end_ns) AS s""",
     ),
     View(
         "fault_times",
-        "a time of a run between answers: under a fault, until it was healed and the silences that it met were over;"
+        "a time within the load of a run: under a fault, until it was healed and the silences that it met were over;"
         f" `{PLANNED}`, the same of a halt; or `{NO_FAULT}`, under neither. How long, and how much of it in silences,"
         " those of halts only where it is planned",
-        f"""WITH load AS (SELECT run, min(complete_ns) AS first_ns, max(complete_ns) AS last_ns
-            FROM answers GROUP BY run),
+        f"""WITH load AS (SELECT run, begin_ns AS first_ns, end_ns AS last_ns FROM loads),
         acts AS (SELECT run, line, what, inject_begin_ns AS begin_ns, heal_end_ns AS end_ns FROM faults
             UNION ALL SELECT run, NULL, '{PLANNED}', begin_ns, end_ns FROM halts),
         silent AS (SELECT run, false AS of_halts, begin_ns, outage_end_ns AS end_ns FROM silences
@@ -230,12 +248,12 @@ VIEWS: Final = (
     ),
     View(
         "availability",
-        "a run: seconds from its first to its last answer, how many of them planned, seconds in other silences, the"
-        " longest, and the share without these of what was not planned",
+        "a run: seconds of its load, how many of them planned, seconds in other silences, the longest, and the share"
+        " without these of what was not planned",
         f"""SELECT a.run, a.length_s, coalesce(p.planned_s, 0D) AS planned_s, coalesce(s.silent_s, 0D) AS silent_s,
         coalesce(s.longest_s, 0D) AS longest_s,
         1 - coalesce(s.silent_s, 0D) / nullif(a.length_s - coalesce(p.planned_s, 0D), 0) AS available
-        FROM (SELECT run, (max(complete_ns) - min(complete_ns)) / 1e9 AS length_s FROM answers GROUP BY run) AS a
+        FROM (SELECT run, (end_ns - begin_ns) / 1e9 AS length_s FROM loads) AS a
         LEFT JOIN (SELECT run, sum(outage_end_ns - begin_ns) / 1e9 AS silent_s,
             max(outage_end_ns - begin_ns) / 1e9 AS longest_s FROM silences GROUP BY run) AS s ON a.run = s.run
         LEFT JOIN (SELECT run, sum(greatest(0, end_ns - greatest(begin_ns, earlier_ns))) / 1e9 AS planned_s

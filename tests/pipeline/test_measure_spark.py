@@ -4,7 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from support.built_runs import good_run
+import pytest
+
+from support.built_runs import good_run, without_answers
 from upheaval.errors import UsageError
 from upheaval.records import RunFolder
 from upheaval.report import Figures, measure_run
@@ -40,7 +42,7 @@ def test_the_figures_are_equal(tmp_path: Path, spark: Any) -> None:
     run.add_fault(FaultRecord("pause", "member-1", 100_000, 110_000))
     (figures,) = measure(spark, [tmp_path])
     assert isinstance(figures, Figures)
-    assert len(figures.gaps) == 1
+    assert len(figures.gaps) == 2  # the second to the end of the run
     assert figures.faults[0].new_leader_ns is not None
     assert [(one.member, one.rate) for one in figures.catch_ups] == [(1, 4096.0)]
     assert [span.end - span.begin for span in figures.members[2] if span.state == DOWN][-1] == S // 3 - S // 5
@@ -52,6 +54,16 @@ def test_a_run_without_operations_has_figures(tmp_path: Path, spark: Any) -> Non
     built.operations.clear()
     run = built.write(tmp_path)
     assert list(measure(spark, [tmp_path])) == [measure_run(run)]
+
+
+@pytest.mark.parametrize("answered", [0, 5])
+def test_the_figures_are_equal_where_requests_get_no_answer(answered: int, tmp_path: Path, spark: Any) -> None:
+    built = without_answers(answered)
+    run = built.write(tmp_path / "run")
+    (figures,) = measure(spark, [tmp_path / "run"])
+    assert isinstance(figures, Figures)
+    assert len(figures.gaps) == 1
+    assert figures == measure_run(run)
 
 
 def test_the_figures_are_equal_where_a_clock_began_anew(tmp_path: Path, spark: Any) -> None:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from support.lakes import asked
+from support.built_runs import without_answers
+from support.lakes import all_asked, asked
 from upheaval.cli.main import main
 from upheaval.errors import UsageError
 from upheaval.records import RunFolder
@@ -42,6 +43,22 @@ def test_views_hold_the_figures_of_the_run(lake: tuple[str, Figures]) -> None:
     assert kept[0] == pytest.approx(sum(b - a for a, b in figures.gaps) / 1e9)
     assert kept[1] == pytest.approx(max(b - a for a, b in figures.gaps) / 1e9)
     assert 0 < kept[2] < 1
+
+
+@pytest.mark.parametrize("answered", [0, 5])
+def test_times_without_answers_to_the_end_are_those_of_the_figures(answered: int, tmp_path: Path) -> None:
+    run = without_answers(answered).write(tmp_path / "run")
+    ingest(None, [tmp_path / "run"], str(tmp_path / "lake"))
+    figures = measure_run(run)
+    ((begin, end),) = figures.gaps
+    assert end == figures.length_ns
+    queries = ["SELECT length_ms FROM silences", "SELECT silent_s, available FROM availability"]
+    silences, availability = all_asked(str(tmp_path / "lake"), queries, 10)
+    assert silences.rows == ((pytest.approx((end - begin) / MS),),)
+    ((silent_s, available),) = availability.rows
+    assert silent_s == pytest.approx((end - begin) / 1e9)
+    assert (available == 0) is (answered == 0)
+    assert available < 0.01
 
 
 def test_failovers_and_elections_are_those_of_the_run(lake: tuple[str, Figures]) -> None:

@@ -354,8 +354,9 @@ def test_figures_of_a_run_with_an_outage(tmp_path: Path) -> None:
     run = built.write(tmp_path)
     run.add_fault(FaultRecord("kill", "member-0", 200_000, 210_000, 2 * second, 2 * second + 1))
     figures = measure_run(RunFolder(tmp_path))
-    (gap,) = figures.gaps
+    gap, at_end = figures.gaps
     assert 0.99 * second < gap[1] - gap[0] < 1.01 * second
+    assert at_end == (figures.load[1], figures.length_ns)  # with requests to answer
     assert sum(bucket.count for bucket in figures.buckets) == figures.counts["ok"] == 380
     (fault,) = figures.faults
     assert fault.new_leader_ns == second // 2 - 200_000

@@ -16,7 +16,7 @@ def every_100_ms(begin: int, end: int, latency: int = 10) -> list[tuple[int, int
 
 
 WITH_A_GAP = [*every_100_ms(100, 1000), *every_100_ms(2000, 3000)]
-"""2.9 seconds, of which one is without answers."""
+"""2.91 seconds, of which one is without answers."""
 HALTS = {
     "nothing": ([], 0, 1),
     "a snapshot halts nothing": ([("snapshot", 1100, 1200)], 0, 1),
@@ -42,11 +42,11 @@ def test_what_operators_halt_is_no_outage() -> None:
         spent = {row["scenario"]: (row["seconds"], row["silent_s"]) for row in rows_of(engine, "slo")}
         times = rows_of(engine, "fault_times")
     assert spent == {
-        name: (pytest.approx(2.9 - planned_s), pytest.approx(silent_s))
+        name: (pytest.approx(2.91 - planned_s), pytest.approx(silent_s))
         for name, (_, planned_s, silent_s) in HALTS.items()
     }
     for name, (_, planned_s, silent_s) in HALTS.items():
-        assert sum_of(times, name, "none") == (pytest.approx(2.9 - planned_s), pytest.approx(silent_s))
+        assert sum_of(times, name, "none") == (pytest.approx(2.91 - planned_s), pytest.approx(silent_s))
 
 
 def sum_of(times: Rows, run: str, fault: str) -> tuple[float, float]:
@@ -78,11 +78,43 @@ def test_an_objective_has_a_budget_that_outages_use_up() -> None:
         rows = rows_of(engine, "slo")
     gap, quiet = rows
     assert (gap["scenario"], gap["objective"], gap["runs"], gap["runs_below"]) == ("bank", 0.5, 1, 0)
-    assert (gap["available"], gap["budget_s"]) == (pytest.approx(1.9 / 2.9), pytest.approx(1.45))
-    assert (gap["spent"], quiet["spent"]) == (pytest.approx(1 / 1.45), 0)
+    assert (gap["available"], gap["budget_s"]) == (pytest.approx(1.91 / 2.91), pytest.approx(1.455))
+    assert (gap["spent"], quiet["spent"]) == (pytest.approx(1 / 1.455), 0)
     assert alarms("slo", rows) == []
     worse = answer_to("slo", runs, Asked(objective=0.9))
     assert [(row["scenario"], row["runs_below"]) for row in alarms("slo", worse)] == [("bank", 1)]
+
+
+ANSWERED = every_100_ms(100, 1000)
+OUTAGES = {
+    "to the end": ((ANSWERED, range(1100, 4001, 100)), (3.91, 3)),
+    "to the end, with one request left": ((ANSWERED, [900]), (0.91, 0)),
+    "no answer at all": (([], range(100, 1101, 100)), (1, 1)),
+    "no answer to the only request": (([], [100]), (1e-9, 1e-9)),
+    "the first answer late": (([(100, 1100), *every_100_ms(1200, 2000)], []), (1.9, 1)),
+    "requests that were left early": ((ANSWERED, [300, 500]), (0.91, 0)),
+}
+"""Answers and requests without one, and seconds of load and of outages."""
+
+
+def test_an_outage_to_the_end_of_a_run_or_from_its_begin_counts() -> None:
+    runs = [
+        RunRows(name, answers, unanswered=others, scenario=name) for name, ((answers, others), _) in OUTAGES.items()
+    ]
+    rows = answer_to("slo", runs)
+    assert {row["scenario"]: (row["seconds"], row["silent_s"]) for row in rows} == {
+        name: pytest.approx(seconds) for name, (_, seconds) in OUTAGES.items()
+    }
+    outages = {name for name, (_, (_, silent_s)) in OUTAGES.items() if silent_s}
+    assert {row["scenario"] for row in alarms("slo", rows)} == outages
+    assert {row["scenario"] for row in rows if row["runs_below"]} == outages
+    assert {row["available"] for row in rows if row["scenario"].startswith("no answer")} == {0}
+
+
+def test_requests_in_a_halt_need_no_answer() -> None:
+    halted = RunRows("one", ANSWERED, controls=[("shutdown", 1000, 1100)], unanswered=range(1100, 4001, 100))
+    (row,) = answer_to("slo", [halted])
+    assert (row["seconds"], row["silent_s"]) == (pytest.approx(0.91), 0)
 
 
 def on_branch(branch: str, day: int, latency: int, findings: bool = False) -> list[RunRows]:

@@ -29,6 +29,7 @@ from upheaval_chaos.record import FaultRecord, Proof
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.fragments import append_message, framed_length, padding_header
 from upheaval_node.protocol.session_header import pack_session_header
+from upheaval_node.types import S
 
 TERM_LENGTH = 64 * 1024
 SEGMENT_LENGTH = 128 * 1024
@@ -307,6 +308,17 @@ def good_run(count: int = 400, *, seed: int = 1, slots: int = 8, echo_length: in
         [trace_line(1, 0, "FOLLOWER")],
         [trace_line(2, 0, "FOLLOWER"), trace_line(2, 1)],
     ]
+    return run
+
+
+def without_answers(answered: int) -> BuiltRun:
+    """A run of 40 requests in which only the first ones got an answer; its last trace line is 3 s later."""
+    run = good_run(40)
+    run.operations = [
+        replace(o, complete_ns=None, outcome=Outcome.UNKNOWN, result=None, position=None) if i >= answered else o
+        for i, o in enumerate(sorted(run.operations, key=lambda o: o.invoke_ns))
+    ]
+    run.traces[0].append(json.dumps({"ts": 3 * S, "event": "send"}))
     return run
 
 

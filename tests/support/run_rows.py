@@ -26,7 +26,9 @@ def bad(promise: Promise = Promise.LOGS_EQUAL, operation: int | None = None, pos
 
 @dataclass(frozen=True)
 class RunRows:
-    """A run; times are in ms. `answers` are begins and ends, an operation's id and position is its place in them."""
+    """A run; times are in ms. `answers` are begins and ends, an operation's id and position is its place in them;
+    `unanswered` are begins.
+    """
 
     run: str
     answers: Sequence[tuple[int, int]] = ()
@@ -39,6 +41,7 @@ class RunRows:
     system: str = "upheaval"
     version: str = "1"
     created: str = "2026-11-01"
+    unanswered: Sequence[int] = ()
 
     def rows(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Its rows by the names of their tables."""
@@ -65,6 +68,9 @@ class RunRows:
             times = {"invoke_ns": begin * MS, "complete_ns": end * MS}
             place = {"run": self.run, "line": number, "id": number, "position": number}
             yield "history", {**place, **times, "process": 0, "f": "write", "key": "k", "outcome": "ok"}
+        for number, begin in enumerate(self.unanswered, start=len(self.answers)):
+            asked = {"run": self.run, "line": number, "id": number, "invoke_ns": begin * MS}
+            yield "history", {**asked, "process": 0, "f": "write", "key": "k", "outcome": "unknown"}
         for line, (what, begin, heal) in enumerate(self.faults):
             times = {"inject_begin_ns": begin * MS, "heal_end_ns": None if heal is None else heal * MS}
             yield "faults", {"run": self.run, "line": line, "what": what, **times}

@@ -14,6 +14,7 @@ from upheaval.report.figures import (
     catch_ups as catch_ups,
     duration as duration,
     edges_of as edges_of,
+    gaps_at_ends as gaps_at_ends,
     kills_of as kills_of,
     lateness as lateness,
     measure_run as measure_run,

@@ -210,7 +210,7 @@ def measure_run(run: RunFolder) -> Figures:
         rate=len(answered) * S / max(load[1] - load[0], 1),
         latency=(percentile(latencies, 0.5), percentile(latencies, 0.99), latencies[-1]) if latencies else None,
         buckets=_buckets(answered, end - start),
-        gaps=[(a, b) for (a, _), (b, _) in pairwise(answered) if b - a > GAP_NS],
+        gaps=_gaps(operations, [moment for moment, _ in answered], start, end),
         members={
             member: member_spans(events, start, end, kills_of(member, faults)) for member, events in traces.items()
         },
@@ -259,6 +259,35 @@ def extent_of(
     dated = [[event.ns for event in events if event.ns] for events in traces]
     moments += [pick(times) for times in dated if times for pick in (min, max)]
     return (min(moments), max(max(moments), min(moments) + 1)) if moments else (0, 1)
+
+
+def _gaps(operations: Sequence[Operation], answered: Sequence[int], start: int, end: int) -> list[tuple[int, int]]:
+    asked = [o.invoke_ns - start for o in operations]
+    unanswered = [o.invoke_ns - start for o in operations if o.outcome is not Outcome.OK]
+    at_ends = gaps_at_ends(
+        min(asked, default=None),
+        (answered[0], answered[-1]) if answered else None,
+        max(unanswered, default=None),
+        end - start,
+    )
+    return sorted([*at_ends, *((a, b) for a, b in pairwise(answered) if b - a > GAP_NS)])
+
+
+def gaps_at_ends(
+    first_asked: int | None, answers: tuple[int, int] | None, last_unanswered: int | None, end: int
+) -> list[tuple[int, int]]:
+    """The times without an answer before the first and after the last of `answers`, or the whole where there is none.
+
+    `first_asked` is when the first request was made, `last_unanswered` when the last one that never got an answer. If
+    it was made later than `GAP_NS` before the last answer, clients waited until the end of the run.
+    """
+    if first_asked is None:
+        return []
+    if answers is None:
+        return [(first_asked, max(end, first_asked + 1))]
+    first, last = answers
+    is_waiting = last_unanswered is not None and last_unanswered > last - GAP_NS
+    return [(a, b) for a, b in ((first_asked, first), (last, end if is_waiting else last)) if b - a > GAP_NS]
 
 
 def _buckets(answered: Sequence[tuple[int, int]], length: int) -> list[Bucket]:

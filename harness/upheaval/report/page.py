@@ -4,7 +4,7 @@ The page contains what its charts show as JSON (`scene`). Everything that comes 
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -19,7 +19,7 @@ from upheaval.report.election_drawing import arrow_style, in_run, label, since
 from upheaval.report.elections import Election, log_of, votes_of
 from upheaval.report.explanation import Explanation, in_order
 from upheaval.report.fault_table import fault_table
-from upheaval.report.figures import GAP_NS, Figures, duration
+from upheaval.report.figures import Figures, duration
 from upheaval.report.moments import Moment, beside_fault
 from upheaval.report.scene import Scene
 
@@ -97,7 +97,7 @@ def page(
         moments=moments,
         account=account,
         start_ns=start_ns,
-        cards=_cards(figures, scene),
+        cards=_cards(figures),
         left_out=_left_out(figures, scene),
         raised=_by_place(raised),
         figures=figures,
@@ -146,17 +146,8 @@ def _origin(manifest: Manifest) -> str:
     return " ".join([f"Run {manifest.run_id}", *(f"{word} {value}" for word, value in parts if value)]) + "."
 
 
-def _unanswered_end(figures: Figures, scene: Scene) -> Iterator[tuple[int, int]]:
-    """From the last answer to the end of a run that still had operations to answer."""
-    last, operations = figures.load[1], scene["operations"]
-    asked = zip(operations["begin"], operations["end"], strict=True)
-    was_asked = any(end is None and begin > last - GAP_NS for begin, end in asked)
-    if was_asked and figures.length_ns - last > GAP_NS:
-        yield last, figures.length_ns
-
-
-def _cards(figures: Figures, scene: Scene) -> Sequence[tuple[str, str]]:
-    outage = max((end - begin for begin, end in [*figures.gaps, *_unanswered_end(figures, scene)]), default=None)
+def _cards(figures: Figures) -> Sequence[tuple[str, str]]:
+    outage = max((end - begin for begin, end in figures.gaps), default=None)
     leaders = [fault.new_leader_ns for fault in figures.faults if fault.new_leader_ns is not None]
     cells = [
         (f"{figures.counts['ok']:,}", "operations acknowledged"),
