@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from upheaval.errors import UsageError
 from upheaval_pipeline.arrow_schema import arrow_schema
 from upheaval_pipeline.delta import Removed, erase, replace, version
-from upheaval_pipeline.lake import RUNS, Entry, Lake, head_of
+from upheaval_pipeline.lake import RUNS, Entry, Lake
 from upheaval_pipeline.lake_file import File
 from upheaval_pipeline.lake_files import BATCH, FILE_BYTES, files_of, with_batch, write_rows
 from upheaval_pipeline.leftovers import erase_leftovers, has_leftovers
@@ -92,7 +92,8 @@ def optimize(lake: Lake, now: float | None = None) -> int:
 
 def _compact(lake: Lake, table: str, now: float) -> None:
     parts = {part.path: part.is_whole for part in lake.parts(table, _runs_in(lake, table))}
-    known = {entry.batch for entry in lake.known[head_of(table)]}
+    # Verdicts of an ingest that goes on name their batch before `runs` does.
+    known = {entry.batch for entry in lake.known[SEEDS_NAME if table == SEEDS_NAME else RUNS]}
     worth, useless = [], []
     for file in lake.tables[table]:
         if file.path in parts:

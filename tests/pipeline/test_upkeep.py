@@ -177,6 +177,13 @@ def test_files_that_may_be_another_writers_stay_for_an_hour_and_are_counted(
     assert bytes_of(lake, "'run': 'b'") == []
 
 
+def test_optimize_leaves_the_verdicts_of_an_ingest_that_goes_on(lake: Path, tmp_path: Path) -> None:
+    left_by_a_killed_ingest(lake, [built(tmp_path / "d", "d")], ("history", "trace", "recording", "verdicts"))
+    upkeep.optimize(open_lake(str(lake)))
+    append(Place(str(lake)), "runs", arrow_schema(STORED["runs"]), open_lake(str(tmp_path / "other")).tables["runs"])
+    assert asked(str(lake), "SELECT run FROM judged ORDER BY run", 9).rows == (("a",), ("b",), ("c",), ("d",))
+
+
 def test_an_ingest_whose_files_a_drop_erased_commits_nothing(lake: Path) -> None:
     opened = open_lake(str(lake))
     rows = opened.dataset([opened.tables["history"][0].path], arrow_schema(LAKE_SCHEMAS["history"])).to_batches()
