@@ -129,6 +129,17 @@ def wait_until_gone(processes: Iterable[FoundProcess], run_id: str, timeout_s: f
     wait_until(all_gone, timeout_s=timeout_s, describe=lambda: f"processes {sorted(pending)} do not end")
 
 
+def wait_until_still(processes: Iterable[FoundProcess], run_id: str, timeout_s: float = KILL_TIMEOUT_S) -> None:
+    """Wait until all these processes are stopped or have ended. Raises `UnknownOutcome` with those that move."""
+    moving = {process.pid for process in processes}
+
+    def all_still() -> bool:
+        moving.intersection_update([pid for pid in moving if process_of(pid, run_id) and not is_stopped(pid)])
+        return not moving
+
+    wait_until(all_still, timeout_s=timeout_s, describe=lambda: f"processes {sorted(moving)} do not stop")
+
+
 def _is_ending(pid: int) -> bool:
     """Whether the process has released its memory, and thereby its environment, but not all its threads are zombies
     yet. It releases its files and gets its exit status only after that.
