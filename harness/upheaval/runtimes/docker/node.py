@@ -2,8 +2,9 @@
 
 import contextlib
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any, Final
 
 from upheaval.runtimes.docker.container_state import incarnation_of, is_running, raise_own_fault
@@ -143,9 +144,22 @@ class DockerNode:
     def _kill_and_wait(self, victims: Sequence[Any]) -> None:
         with engine_errors(f"killing {self.name}"):
             for container in victims:
-                container.kill(signal=signal.SIGKILL.name)
+                with _ended_is_fine():
+                    container.kill(signal=signal.SIGKILL.name)
             for container in victims:
                 container.wait(timeout=STOP_TIMEOUT_S)
+
+
+@contextlib.contextmanager
+def _ended_is_fine() -> Iterator[None]:
+    """Ignore that a container does not run any more: when a component of a member ends, the others follow it."""
+    import docker
+
+    try:
+        yield
+    except docker.errors.APIError as error:
+        if error.status_code != HTTPStatus.CONFLICT:
+            raise
 
 
 def _pause(container: Any) -> None:
