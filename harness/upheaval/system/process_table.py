@@ -23,8 +23,8 @@ COMPONENT_VARIABLE: Final = "UPHEAVAL_COMPONENT"
 ENDED_BY_SIGTERM: Final = 128 + signal.SIGTERM
 """The exit status of a JVM that does not handle SIGTERM itself, even if its program closed everything before."""
 
-# Several times as long as a SIGKILL takes on a busy machine.
-KILL_TIMEOUT_S: Final = 10.0
+# A process that is killed within a sync ends with that, and its pages are released first.
+KILL_TIMEOUT_S: Final = 60.0
 
 # Within execve(2) a process reads its new program's first pages, perhaps from a disk.
 _EXEC_TIMEOUT_S: Final = 5.0
