@@ -1,6 +1,7 @@
 """Several harnesses end what a killed one left: one at a time, and all of it even if one of them is killed."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -44,9 +45,7 @@ def test_a_harness_waits_for_what_another_one_is_ending(is_first_killed: bool, t
     run.create(Manifest(run_id, "process", 1, "test", 0))
     seal(run)
     with locked(run.path):
-        owner = str(replace(Owner.me(), start="1"))
-        whose = {RUN_ID_VARIABLE: run_id, MEMBER_VARIABLE: "0", OWNER_VARIABLE: owner, FOLDER_VARIABLE: str(tmp_path)}
-        member = start(MEMBER, **whose)
+        member = start(MEMBER, **left_by_a_gone_harness(run))
         first = start(REAPER)
         wait_until(
             lambda: member.poll() is not None or is_stopped(member.pid),
@@ -64,9 +63,30 @@ def test_a_harness_waits_for_what_another_one_is_ending(is_first_killed: bool, t
             first.kill()
             first.wait()
     assert second.wait(240) == 0
-    assert first.wait(240) == (-9 if is_first_killed else 0)
+    assert first.wait(240) == (-signal.SIGKILL if is_first_killed else 0)
     assert processes_of(run_id) == []
     assert [(each.what, list(each.members)) for each in run.read_controls()] == [(FORCED_END, ["0"])]
+
+
+def test_members_of_a_run_that_cannot_be_recorded_are_ended(tmp_path: Path, start: Start) -> None:
+    run = RunFolder(tmp_path)
+    run.create(Manifest(f"unrecorded-{os.getpid()}", "process", 1, "test", 0))
+    seal(run)
+    variables = left_by_a_gone_harness(run)
+    run.manifest_file.write_text("{")
+    member = start(MEMBER, **variables)
+    assert start(REAPER).wait(240) == 0
+    assert member.wait(240) == -signal.SIGKILL
+
+
+def left_by_a_gone_harness(run: RunFolder) -> dict[str, str]:
+    """The variables of member 0 of the run."""
+    return {
+        RUN_ID_VARIABLE: run.read_manifest().run_id,
+        MEMBER_VARIABLE: "0",
+        OWNER_VARIABLE: str(replace(Owner.me(), start="1")),
+        FOLDER_VARIABLE: str(run.path),
+    }
 
 
 def waiting_for_locks() -> list[int]:
