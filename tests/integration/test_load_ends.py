@@ -28,7 +28,7 @@ class Lingering:
         self.counts = LoadCounts()
         self.is_closed = False
 
-    def do_work(self, now: Now) -> int:  # noqa: ARG002 - there is nothing to do
+    def do_work(self, now: Now) -> int:
         return 0
 
     def next_deadline_ns(self) -> Ns:

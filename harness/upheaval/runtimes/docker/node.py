@@ -11,6 +11,7 @@ from upheaval.runtimes.docker.container_state import incarnation_of, is_running,
 from upheaval.runtimes.docker.engine import Client, engine_errors
 from upheaval.runtimes.docker.inside import ATTEMPTS, run_inside
 from upheaval.runtimes.node import STOP_TIMEOUT_S, wait_until_whole_or_gone
+from upheaval.system.process_table import KILL_TIMEOUT_S
 
 POLL_INTERVAL_S: Final = 0.05
 """The time between two looks at a container, in seconds: each look is a request to the engine."""
@@ -147,7 +148,7 @@ class DockerNode:
                 with _ended_is_fine():
                     container.kill(signal=signal.SIGKILL.name)
             for container in victims:
-                container.wait(timeout=STOP_TIMEOUT_S)
+                container.wait(timeout=KILL_TIMEOUT_S)
 
 
 @contextlib.contextmanager
