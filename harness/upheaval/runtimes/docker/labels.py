@@ -107,7 +107,7 @@ def _resources(client: Client, label: str) -> Iterator[_Resource]:
 
 
 def _remove(resource: _Resource, timeout_s: float) -> bool:
-    """Remove it as soon as nothing uses it. False if another process did; that may be removing it right now."""
+    """Remove it as soon as nothing uses it. False if another process removed it."""
     import docker
 
     why = ""
