@@ -81,10 +81,20 @@ def end_abandoned() -> list[str]:
 def _lock_folder() -> Path:
     """Its lock makes all harnesses of this user take turns, whatever their temporary folders are."""
     place = SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else Path(tempfile.gettempdir())
-    folder = place / f"upheaval.{os.getuid()}"
+    folder = place / f"upheaval.{_user()}"
     with contextlib.suppress(OSError):
         folder.mkdir()
     return folder
+
+
+def _user() -> int:
+    """The id outside of a user name space: `unshare --map-root-user` leaves the same processes to be seen and ended."""
+    mine = os.getuid()
+    for line in Path("/proc/self/uid_map").read_text(encoding="ascii").splitlines():
+        inside, outside, count = map(int, line.split())
+        if inside <= mine < inside + count:
+            return outside + mine - inside
+    return mine
 
 
 def _end(run_id: str, run: AbandonedRun) -> None:
