@@ -28,6 +28,8 @@ CLOCK_EXACT_MS: Final = 20
 POLLED_SHARE: Final = 4
 """With polling, a time that is off by a quarter of the jump shows the fault: a busy machine polls late."""
 _POLLED_SYNCS: Final = 3
+_POLLED_LOOKS: Final = 3
+"""With polling, the looks at a clock before its jump."""
 LEAST_JUMP_MS: Final = 100
 LONGEST_JUMP_MS: Final = 60_000
 SLOWEST_DISK_MS: Final = 10_000
@@ -147,7 +149,8 @@ class HostInjection:
         self.where = ", ".join(f"member-{member_id}" for member_id in member_ids)
         self.statement = replace(fault, members=exactly(member_ids)).statement
         self.keeps_down = fault.kind in (HostFaultKind.POWER_CUT, HostFaultKind.WRONG_BYTES, *IN_CHANGE)
-        self._before = {member_id: self._look_at(member_id) for member_id in member_ids}
+        looks = 1 if self._hosts.is_exact else _POLLED_LOOKS
+        self._before = {member_id: self._look_at(member_id, looks) for member_id in member_ids}
         self._filled = self._healed = self._before
         self._since_start = dict(self._before)
         """The first look at what runs of each member now."""
@@ -240,14 +243,19 @@ class HostInjection:
 
     # --- one member; empty text without evidence ---
 
-    def _look_at(self, member_id: int) -> _Before:
+    def _look_at(self, member_id: int, looks: int = 1) -> _Before:
         hosts, target = self._hosts, self._target
         names = target.node(member_id).incarnation()
-        # This call may wait.
-        clock = hosts.clock_lead_ms(member_id) if self._fault.kind is HostFaultKind.CLOCK_JUMP else None
+        clock = self._clock_of(member_id, looks) if self._fault.kind is HostFaultKind.CLOCK_JUMP else None
         disk = hosts.disk_work(member_id)
         damage = hosts.damage_reports(member_id)
         return _Before(hosts.boot(member_id), names, clock, disk, damage, target.now_ns())
+
+    def _clock_of(self, member_id: int, looks: int) -> tuple[int, int] | None:
+        """What the member wrote last, with the largest lead of several looks: one that is late makes it smaller."""
+        # These calls may wait.
+        seen = [clock for _ in range(looks) if (clock := self._hosts.clock_lead_ms(member_id)) is not None]
+        return (seen[-1][0], max(lead_ms for _, lead_ms in seen)) if seen else None
 
     def _seen_of(self, member_id: int, before: _Before) -> str:
         """The evidence of one member. Raises `UnknownOutcome` when an observation contradicts the fault."""

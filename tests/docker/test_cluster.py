@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.docker_runs import left_of
+from support.docker_runs import TIMEOUT_S, left_of
 from upheaval.errors import EnvironmentFault, UnknownOutcome
 from upheaval.records import FORCED_END
 from upheaval.runtimes.docker.cluster import DockerCluster
@@ -58,30 +58,30 @@ def test_whoever_looks_at_a_member_looks_no_longer_than_it_is_open(cluster: Dock
     assert other.member(0).status().alive
     assert looking() == before + 1
     other.close()
-    wait_until(lambda: looking() == before, timeout_s=20, describe=lambda: f"{looking()} processes look at it")
+    wait_until(lambda: looking() == before, timeout_s=TIMEOUT_S, describe=lambda: f"{looking()} processes look at it")
 
 
 def test_a_killed_leader_is_replaced_and_returns_with_its_log(cluster: DockerCluster) -> None:
-    leader = cluster.wait_until_leader()
+    leader = cluster.wait_until_leader(TIMEOUT_S)
     cluster.member(leader).kill()
     assert not cluster.status()[leader].alive
-    successor = cluster.wait_until_leader(other_than=leader)
+    successor = cluster.wait_until_leader(TIMEOUT_S, other_than=leader)
     cluster.member(leader).start()
-    returned = cluster.wait_until_caught_up(leader)
+    returned = cluster.wait_until_caught_up(leader, TIMEOUT_S)
     assert returned.leader_member_id == successor
-    converge = cluster.converge()
+    converge = cluster.converge(TIMEOUT_S)
     assert converge.reached, converge.why
 
 
 def test_a_failed_wait_names_the_stall_of_a_member_in_a_container(cluster: DockerCluster) -> None:
-    leader = cluster.wait_until_leader()
+    leader = cluster.wait_until_leader(TIMEOUT_S)
     (paused,) = [each for each in cluster.members if each.member_id == (leader + 1) % 3]
 
     def pauses() -> bool:
         paused.node.pause()
         cluster.let_pass(0.5)
         paused.node.resume()
-        cluster.wait_until_caught_up(paused.member_id)
+        cluster.wait_until_caught_up(paused.member_id, TIMEOUT_S)
         return False
 
     with pytest.raises(UnknownOutcome) as failed:
@@ -91,12 +91,12 @@ def test_a_failed_wait_names_the_stall_of_a_member_in_a_container(cluster: Docke
 
 
 def test_a_paused_leader_is_replaced_and_follows_when_it_goes_on(cluster: DockerCluster) -> None:
-    leader = cluster.wait_until_leader()
+    leader = cluster.wait_until_leader(TIMEOUT_S)
     cluster.member(leader).pause()
     assert not cluster.status()[leader].alive
-    cluster.wait_until_leader(other_than=leader)
+    cluster.wait_until_leader(TIMEOUT_S, other_than=leader)
     cluster.member(leader).resume()
-    assert cluster.wait_until_caught_up(leader).role != LEADER
+    assert cluster.wait_until_caught_up(leader, TIMEOUT_S).role != LEADER
     fault = list(cluster.run.read_faults())[-1]
     assert fault.what == "pause"
     assert fault.inject_proof is not None
@@ -110,12 +110,12 @@ def test_a_signal_ends_a_member_in_an_orderly_way(cluster: DockerCluster) -> Non
     member = cluster.member(0)
     for container in member.node.running():
         container.kill(signal=signal.SIGTERM.name)
-    wait_until(lambda: not member.is_running(), timeout_s=20, describe=lambda: "member 0 does not end")
+    wait_until(lambda: not member.is_running(), timeout_s=TIMEOUT_S, describe=lambda: "member 0 does not end")
     member.collect()
     last = list(cluster.run.member(0).read_trace())[-1]
     assert (last.event, last.fields["status"]) == ("process-end", 0)
     member.start()
-    cluster.wait_until_caught_up(0)
+    cluster.wait_until_caught_up(0, TIMEOUT_S)
 
 
 def test_sessions_are_limited_as_wished(tmp_path: Path, node_image: str, engine: Client) -> None:
@@ -141,7 +141,7 @@ def test_a_users_service_is_copied_in(tmp_path: Path, node_image: str, engine: C
     )
     try:
         cluster.up()
-        with BlockingClient(cluster.ingress_endpoints(), 10, resolver=cluster.resolver()) as client:
+        with BlockingClient(cluster.ingress_endpoints(), 60, resolver=cluster.resolver()) as client:
             assert bytes(client.request(b"hello", lambda _: True)) == b"HELLO"
     finally:
         cluster.down()
@@ -159,7 +159,7 @@ def test_what_fails_ends_what_it_started_and_nothing_else(cluster: DockerCluster
     assert not cluster.member(0).is_running()
     assert [cluster.member(member_id).incarnation() for member_id in (1, 2)] == kept
     cluster.member(0).node.start()
-    cluster.wait_until_caught_up(0)
+    cluster.wait_until_caught_up(0, TIMEOUT_S)
 
 
 def test_a_cluster_that_was_given_up_tells_who_ended_its_members(
@@ -191,9 +191,9 @@ def test_containers_go_though_the_faults_cannot_be_written(tmp_path: Path, node_
 @pytest.fixture(scope="module")
 def term_before(shared_cluster: DockerCluster) -> int:
     """The term of a cluster that was given a value and went down then."""
-    with BlockingClient(shared_cluster.ingress_endpoints(), 10, resolver=shared_cluster.resolver()) as client:
+    with BlockingClient(shared_cluster.ingress_endpoints(), 60, resolver=shared_cluster.resolver()) as client:
         client.write("k", b"5")
-    term = shared_cluster.status()[shared_cluster.wait_until_leader()].leadership_term_id
+    term = shared_cluster.status()[shared_cluster.wait_until_leader(TIMEOUT_S)].leadership_term_id
     shared_cluster.down()
     return term
 
@@ -214,7 +214,7 @@ def test_a_cluster_that_was_down_goes_on_where_it_was(shared_cluster: DockerClus
     try:
         leader = again.up()
         assert again.status()[leader].leadership_term_id > term_before
-        with BlockingClient(again.ingress_endpoints(), 10, resolver=again.resolver()) as client:
+        with BlockingClient(again.ingress_endpoints(), 60, resolver=again.resolver()) as client:
             assert client.read("k") == b"5"
     finally:
         again.down()

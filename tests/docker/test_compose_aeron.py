@@ -28,7 +28,7 @@ def test_members_of_aeron_elect_again_answer_locust_and_take_a_snapshot(of_aeron
     first = of_aeron.await_leader(timeout_s=OF_JVMS_S)
     docker("kill", of_aeron.container(f"member-{first}"))
     second = of_aeron.await_leader(but=first, timeout_s=OF_JVMS_S)
-    drive_by_page(of_aeron, timeout_s=OF_JVMS_S)
+    drive_by_page(of_aeron)
     leader = of_aeron.container(f"member-{second}")
     wait_until(
         lambda: is_ordered(("exec", leader, *INSIDE_AERON, "control", "snapshot")),

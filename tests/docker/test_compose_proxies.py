@@ -113,7 +113,7 @@ def seconds_of_a_write(client: BlockingClient) -> float:
 
 def test_locust_is_started_from_its_page(platform: Project) -> None:
     platform.await_leader()
-    drive_by_page(platform, timeout_s=30)
+    drive_by_page(platform)
 
 
 def test_locust_runs_without_a_page(platform: Project) -> None:

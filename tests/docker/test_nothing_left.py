@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from support.docker_runs import command, left_of, upheaval, wait_for_members
+from support.valid import require_valid_end
+from upheaval.checkers.judge import verify_run
 from upheaval.cli.main import main
 from upheaval.records import RunFolder
 from upheaval.runtimes.docker import labels
@@ -37,8 +39,8 @@ def running_demo(folder: Path, engine: Client) -> Iterator["tuple[subprocess.Pop
 def test_a_demo_is_valid_and_leaves_nothing(tmp_path: Path, node_image: str, engine: Client) -> None:
     folder = tmp_path / "demo"
     done = upheaval("demo", "--runtime", "docker", "--dir", str(folder), "--operations", "300")
-    assert done.returncode == 0, done.stderr
-    assert "verdict: valid" in done.stdout
+    require_valid_end(done.returncode, folder, done.stderr)
+    assert f"verdict: {verify_run(folder).verdict.text}" in done.stdout
     assert "<html" in (folder / "report.html").read_text(encoding="utf-8")
     run = RunFolder(folder)
     faults = list(run.read_faults())

@@ -17,6 +17,7 @@ from support.stranger import (
     copy_of_the_bank,
     pytest_in,
     run_ids,
+    wait_until_ended,
     waiting_pytest,
 )
 from support.wheels import make_wheel
@@ -183,7 +184,7 @@ def test_nothing_is_left_after_a_signal_to_end(tmp_path: Path, python: Path, nod
     with waiting_pytest(tmp_path, python, *ON_DOCKER) as (started, run_id):
         assert left_of(engine, run_id)
         started.send_signal(signal.SIGTERM)
-        assert started.wait(60) == pytest.ExitCode.INTERRUPTED
+        assert wait_until_ended(started, run_id) == pytest.ExitCode.INTERRUPTED
         assert left_of(engine, run_id) == []
 
 
@@ -195,7 +196,7 @@ def test_the_next_start_removes_what_a_killed_pytest_left(
         labels.remove_abandoned(engine)
         assert left_of(engine, run_id)
         started.kill()
-        started.wait(30)
+        wait_until_ended(started, run_id)
         assert left_of(engine, run_id)
         assert labels.remove_abandoned(engine)
         assert left_of(engine, run_id) == []

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from support.built_images import require
-from support.docker_runs import ENGINE_INTERVAL_S, left_of, require_whole
+from support.docker_runs import ENGINE_INTERVAL_S, TIMEOUT_S, left_of, require_whole
 from upheaval import images
 from upheaval.errors import UsageError
 from upheaval.runtimes.docker.cluster import DockerCluster
@@ -70,7 +70,7 @@ def test_an_unknown_component_is_named(split: DockerCluster) -> None:
 def test_a_killed_component_ends_its_member_and_the_cluster_goes_on(split: DockerCluster) -> None:
     """The last test, because the cluster ends with it. One component is a leader's, which costs an election."""
     for component in COMPONENTS:
-        leader = split.wait_until_leader()
+        leader = split.wait_until_leader(TIMEOUT_S)
         is_of_leader = component == COMPONENTS[0]
         victim = split.member(leader if is_of_leader else (leader + 1) % len(split.members))
         before = {each: victim.incarnation(each) for each in COMPONENTS}
@@ -83,9 +83,9 @@ def test_a_killed_component_ends_its_member_and_the_cluster_goes_on(split: Docke
             describe=lambda: "the rest of the member does not end",
             interval_s=ENGINE_INTERVAL_S,
         )
-        split.wait_until_leader(other_than=leader if is_of_leader else None)
+        split.wait_until_leader(TIMEOUT_S, other_than=leader if is_of_leader else None)
         victim.start()
-        split.wait_until_caught_up(victim.member_id)
+        split.wait_until_caught_up(victim.member_id, TIMEOUT_S)
         assert all(not before[each] & victim.incarnation(each) for each in COMPONENTS)
     split.down()
     assert [fault.where.partition("/")[2] for fault in split.run.read_faults()] == list(COMPONENTS)

@@ -40,8 +40,8 @@ def test_a_run_that_is_ended_leaves_no_backup(tmp_path: Path, number: signal.Sig
     ) as process:
         try:
             assert process.stderr is not None
-            while "has the log up to" not in process.stderr.readline():
-                assert process.poll() is None
+            while "has the log up to" not in (line := process.stderr.readline()):
+                assert line, process.communicate()
             with ProcessCluster.open(folder) as cluster:
                 run_id = cluster.config.run_id
                 backup = cluster.companion(BACKUP_NAME)

@@ -58,8 +58,8 @@ def test_a_demo_that_is_interrupted_under_load_leaves_nothing(tmp_path: Path, nu
     folder = tmp_path / "run"
     with running("demo", "--dir", str(folder), "--operations", "100000000") as process:
         assert process.stderr is not None
-        while "load begins" not in process.stderr.readline():
-            pass
+        while "load begins" not in (line := process.stderr.readline()):
+            assert line, process.communicate()
         run_id = run_id_of(folder)
         assert len(processes_of(run_id)) == 3
         process.send_signal(number)

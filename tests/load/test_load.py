@@ -78,7 +78,7 @@ def test_classes_of_users_agree_with_the_history_on_a_cluster_that_goes_on_runni
     cluster.up()
     earlier = 0
     for user in classes:
-        result = load.run("--users", "5", "--rate", "50", "--duration", "2s", "--user", user)
+        result = load.run("--users", "5", "--rate", "50", "--duration", "10s", "--user", user)
         assert names(result) == CLASSES[user]
         assert result["history"]["unknown"] == 0
         earlier += require_agreement(result, earlier=earlier)
@@ -111,7 +111,7 @@ def test_a_cluster_that_is_not_there_shows_as_failures(folder: Path, load: LoadC
 def test_calls_to_a_service_of_ones_own_are_judged(folder: Path, load: LoadCommands) -> None:
     (folder.parent / "doubler.py").write_text(OWN_SERVICE)
     (folder.parent / "callers.py").write_text(OWN_USER)
-    options = ("--users", "3", "--duration", "2s", "--rate", "50", "--members", "1", "--service", "doubler:Doubler")
+    options = ("--users", "3", "--duration", "10s", "--rate", "50", "--members", "1", "--service", "doubler:Doubler")
     result = load.run(*options, "--user", "callers:Caller")
     assert names(result) == {"ask", "greet"}
     assert result["statistics"]["total"]["failures"] == 0

@@ -49,7 +49,7 @@ def test_a_scenario_and_its_replay_are_judged_by_the_model(service: str, status:
 @pytest.mark.parametrize(("service", "status"), [NIGHTLY_RIGHT, ("StaleRead", 1)])
 def test_a_load_is_judged_by_the_model(service: str, status: int, source: Path, load: LoadCommands) -> None:
     named = ("--service", f"fenced:{service}", *BY_MODEL)
-    result = load.run(*named, "--users", "4", "--rate", "40", "--duration", "3s", "--members", "1", status=status)
+    result = load.run(*named, "--users", "4", "--rate", "40", "--duration", "10s", "--members", "1", status=status)
     found = {each["promise"]: each["detail"] for each in result["promises"] if each["verdict"] != "valid"}
     invalid = [each["promise"] for each in result["promises"] if each["verdict"] == "invalid"]
     assert invalid == [Promise.LINEARIZABLE] * status, result

@@ -83,7 +83,7 @@ def test_a_load_is_started_twice_on_the_page_and_ended_by_ctrl_c(folder: Path, l
 
 @pytest.mark.heavy
 def test_a_load_ends_with_its_duration_from_the_first_start(folder: Path, load: LoadCommands) -> None:
-    process = load.start("--web", "--web-port", "0", "--users", "20", "--duration", "5s", "--members", "1")
+    process = load.start("--web", "--web-port", "0", "--users", "20", "--duration", "10s", "--members", "1")
     page = page_of(process)
     assert post(f"{page}/swarm", user_count=20, spawn_rate=20)["success"]
     result = finish(process, 0)

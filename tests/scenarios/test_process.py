@@ -10,7 +10,7 @@ import pytest
 
 from support.library import judged_everywhere, planned_faults, promises_in_the_simulation, scenarios_of
 from support.live_clusters import end_without_trace
-from support.valid import require_valid
+from support.valid import require_valid, require_valid_end
 from upheaval.checkers.judge import verify_run
 from upheaval.cli.main import main
 from upheaval.execution.live import LiveStage
@@ -87,9 +87,11 @@ def test_what_happened_is_replayed_there_and_in_the_simulation(
     (killed,) = RunFolder(first).read_faults()
     for runtime in ("process", "simulated"):
         folder = tmp_path / runtime
-        assert main(["replay", str(first), "--runtime", runtime, "--dir", str(folder), "--json"]) == 0
-        replayed = json.loads(capsys.readouterr().out)
-        assert (replayed["scenario"], replayed["runtime"], replayed["verdict"]) == ("leader-killed", runtime, "valid")
+        status = main(["replay", str(first), "--runtime", runtime, "--dir", str(folder), "--json"])
+        printed = capsys.readouterr()
+        require_valid_end(status, folder, printed)
+        replayed = json.loads(printed.out)
+        assert (replayed["scenario"], replayed["runtime"]) == ("leader-killed", runtime)
         (again,) = RunFolder(folder).read_faults()
         assert (again.name, again.statement) == (killed.name, killed.statement)
         assert _moments(again) >= _moments(killed)

@@ -19,6 +19,7 @@ from upheaval.runtimes.docker.engine import Client
 from upheaval.waits import wait_until
 from upheaval_node.client.driver import BlockingClient
 from upheaval_node.client.driving import NotSent, OutcomeUnknown
+from upheaval_node.errors import TimeoutExpired
 from upheaval_node.media.resolver import StaticResolver
 
 Result = TypeVar("Result")
@@ -66,10 +67,14 @@ class Project:
         }
         return docker("compose", "-p", self.name, "-f", str(self._file), *arguments, environment=environment)
 
-    def client(self) -> BlockingClient:
+    @contextlib.contextmanager
+    def client(self) -> Iterator[BlockingClient]:
+        """With a session, for `again`."""
         endpoints = {member: f"member-{member}:9001" for member in range(self.members)}
         names = {endpoints[member]: f"127.0.0.1:{port}" for member, port in enumerate(self.ports)}
-        return BlockingClient(endpoints, 20, resolver=StaticResolver(names))
+        with contextlib.closing(BlockingClient(endpoints, 20, resolver=StaticResolver(names))) as client:
+            open_session(client)
+            yield client
 
     def container(self, service: str) -> str:
         """Its id, from the engine: `docker compose ps` costs a second of a processor, and polls ask for it often."""
@@ -102,7 +107,7 @@ class Project:
         others = (member for member in range(self.members) if member != but)
         return next((member for member in others if self.status(member).get("role") == "LEADER"), None)
 
-    def await_leader(self, but: int | None = None, timeout_s: float = 20) -> int:
+    def await_leader(self, but: int | None = None, timeout_s: float = 240) -> int:
         return wait_until(
             lambda: self.leader(but), timeout_s=timeout_s, describe=self.describe, interval_s=STATUS_INTERVAL_S
         )
@@ -170,13 +175,26 @@ def again(client: BlockingClient, act: Callable[[], Result]) -> Result:
         try:
             return (act(),)
         except (NotSent, OutcomeUnknown):
-            client.reconnect()
+            open_session(client)
             return None
 
     return wait_until(attempt, timeout_s=240, describe=lambda: "no answer")[0]
 
 
-def drive_by_page(project: Project, timeout_s: float) -> None:
+def open_session(client: BlockingClient) -> None:
+    """Another one, if it has one. Members that have just been started or killed take a while to let it in."""
+
+    def is_open() -> bool:
+        try:
+            client.reconnect()
+        except TimeoutExpired:
+            return False
+        return True
+
+    wait_until(is_open, timeout_s=240, describe=lambda: "no session")
+
+
+def drive_by_page(project: Project) -> None:
     """Users ask, and all of them are answered."""
     assert ask(project.locust, "/swarm", {"user_count": 3, "spawn_rate": 3})["success"]
 
@@ -185,7 +203,7 @@ def drive_by_page(project: Project, timeout_s: float) -> None:
 
     wait_until(
         lambda: total(statistics())["num_requests"] >= 30,
-        timeout_s=timeout_s,
+        timeout_s=240,
         describe=lambda: str(statistics()),
         interval_s=ENGINE_INTERVAL_S,
     )

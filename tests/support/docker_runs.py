@@ -13,6 +13,9 @@ from upheaval.waits import wait_until
 ENGINE_INTERVAL_S: Final = 0.2
 """Between two looks at the engine: without a pause, looking takes the processors that containers need."""
 
+TIMEOUT_S: Final = 240.0
+"""Of what the engine and members do when they get little of the processors."""
+
 
 def left_of(engine: Client, run_id: str) -> list[str]:
     """What the engine still has of a run."""
@@ -38,8 +41,9 @@ def wait_for_members(engine: Client, run_id: str, members: int = 3) -> None:
 def require_whole(cluster: DockerCluster) -> None:
     """All members run and follow one leader; none has to be started for that."""
     assert all(len(member.incarnation()) == len(member.node.containers) for member in cluster.members)
-    leader = cluster.wait_until_leader()
-    assert {cluster.wait_until_caught_up(m.member_id).leader_member_id for m in cluster.members} == {leader}
+    leader = cluster.wait_until_leader(TIMEOUT_S)
+    followed = {cluster.wait_until_caught_up(m.member_id, TIMEOUT_S).leader_member_id for m in cluster.members}
+    assert followed == {leader}
 
 
 def command(*arguments: str) -> list[str]:
@@ -53,6 +57,6 @@ def upheaval(*arguments: str, **environment: str) -> "subprocess.CompletedProces
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=600,
         check=False,
     )

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from aeron_jar import VERSION, jar, member_classes
+from upheaval.records.added_lines import AddedLines
 from upheaval.runtimes.ports import choose_base_port
 from upheaval.shared_classes import sharing_options
 from upheaval.waits import wait_until
@@ -116,8 +117,7 @@ class JavaMember:
 
     def trace(self) -> list[dict[str, Any]]:
         """The events so far."""
-        path = self.folder / "trace.jsonl"
-        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        return [json.loads(line) for line in AddedLines([self.folder / "trace.jsonl"])() if line]
 
     def count(self, event: str) -> int:
         """How many events of that kind the trace has."""

@@ -7,11 +7,11 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from support.valid import require_valid
-from upheaval.checkers.judge import verify_run
+from support.valid import require_valid_end
 from upheaval.checkers.promises import Promise
+from upheaval.checkers.verdict import Verdict
 from upheaval.runtimes.cluster_file import has_cluster
 from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.process import ProcessCluster
@@ -20,6 +20,7 @@ from upheaval.waits import wait_until
 from upheaval_chaos.exit_status import CommandStatus
 
 Command = subprocess.Popen[str]
+TIMEOUT_S: Final = 240.0
 
 
 class LoadCommands:
@@ -56,7 +57,7 @@ class LoadCommands:
             assert process.poll() is None, process.communicate()
             return history.exists() and history.stat().st_size > 0
 
-        wait_until(is_loaded, timeout_s=240, describe=lambda: "there is no load")
+        wait_until(is_loaded, timeout_s=TIMEOUT_S, describe=lambda: "there is no load")
 
     def users(self) -> list[int]:
         """The processes of locust users on this folder."""
@@ -79,24 +80,21 @@ def _commands() -> Iterator[tuple[int, bytes]]:
 
 def kill_the_leader(cluster: AnyCluster) -> None:
     """And bring it back when there is another one."""
-    leader = cluster.wait_until_leader()
+    leader = cluster.wait_until_leader(TIMEOUT_S)
     cluster.member(leader).kill()
-    cluster.wait_until_leader(other_than=leader)
+    cluster.wait_until_leader(TIMEOUT_S, other_than=leader)
     cluster.member(leader).start()
 
 
 def finish(process: Command, status: int) -> dict[str, Any]:
-    """What the command printed at its end. With status 0 the run is valid as `require_valid` takes it: its members may
-    have been starved, and the status is then that of unknown.
-    """
-    output, errors = process.communicate(timeout=240)
+    """What the command printed at its end. With status 0 the run is valid as `require_valid_end` takes it."""
+    output, errors = process.communicate(timeout=TIMEOUT_S)
     may_be_starved = status == CommandStatus.VALID and process.returncode == CommandStatus.UNKNOWN
     assert may_be_starved or process.returncode == status, (output, errors)
     result: dict[str, Any] = json.loads(output)
-    if may_be_starved:
-        require_valid(verify_run(result["run"]))
-    elif status == CommandStatus.VALID:
-        assert result["verdict"] == "valid"
+    if status == CommandStatus.VALID:
+        require_valid_end(process.returncode, Path(result["run"]), (output, errors))
+        assert Verdict.named(result["verdict"]).exit_status == process.returncode
     return result
 
 

@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+from upheaval.checkers.judge import verify_run
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.records import RunFolder
 from upheaval.runtime_names import SIMULATED
+from upheaval_chaos.exit_status import CommandStatus
 from upheaval_chaos.faults import MemberFaultKind
 
 
@@ -22,6 +24,21 @@ def require_valid(report: Report) -> None:
     ]
     assert report.findings
     assert not wrong, report.findings
+
+
+def require_valid_end(status: int, run: Path, printed: object = None) -> None:
+    """A command that judged a live run ended with valid, or with what `require_valid` excuses."""
+    if status == CommandStatus.UNKNOWN:
+        report = verify_run(run)
+        assert report.verdict is Verdict.UNKNOWN, (printed, report.findings)
+        require_valid(report)
+    else:
+        assert status == CommandStatus.VALID, printed
+
+
+def is_only_late(report: Report) -> bool:
+    """Whether a run shows nothing but that members were starved: a test that pauses one tries again then."""
+    return all(finding.verdict is Verdict.VALID or _is_starved(finding) for finding in report.findings)
 
 
 def _is_starved(finding: Finding) -> bool:

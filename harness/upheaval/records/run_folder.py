@@ -12,7 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final
 
-from upheaval.errors import EnvironmentFault, UsageError
+from upheaval.errors import EnvironmentFault, HarnessError, UsageError
 from upheaval.records import jsonfields
 from upheaval.records.client_stalls import STALLS_NAME, ClientStall, parse_client_stall
 from upheaval.records.connect_attempts import ATTEMPTS_NAME, ConnectAttempt, parse_connect_attempt
@@ -421,7 +421,7 @@ class RunFolder:
         """
         members: dict[str, Json] = {str(member_id): None for member_id in sorted(set(member_ids)) if member_id >= 0}
         if members:
-            with contextlib.suppress(EnvironmentFault):
+            with contextlib.suppress(HarnessError):
                 self.add_control(ControlRecord(FORCED_END, begin_ns, end_ns, -1, members, Proof(True, why)))
 
     def read_controls(self) -> Iterator[ControlRecord]:

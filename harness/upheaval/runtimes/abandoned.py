@@ -5,15 +5,18 @@ command that started it. This module knows processes, not clusters.
 """
 
 import contextlib
+import os
 import shutil
 import signal
+import tempfile
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from upheaval.records import RunFolder
+from upheaval.records import SHARED_MEMORY, RunFolder
+from upheaval.records.folder_lock import locked
 from upheaval.runtimes.owner import Owner, process_start
 from upheaval.system.aeron_files import PROPERTIES_FILE, driver_directories, driver_life, free_driver
 from upheaval.system.process_table import (
@@ -24,11 +27,11 @@ from upheaval.system.process_table import (
     processes_of,
     send_signal,
     wait_until_gone,
+    wait_until_still,
 )
 
 OWNER_VARIABLE: Final = "UPHEAVAL_HARNESS"
 FOLDER_VARIABLE: Final = "UPHEAVAL_RUN_FOLDER"
-_SHARED_MEMORY: Final = Path("/dev/shm")
 _SEEN_ENDED: Final = "upheaval-ended"
 """The file that keeps when a clean-up first saw that the driver had ended in order."""
 _DRIVER_AGE_S: Final = 3600.0
@@ -64,25 +67,53 @@ def abandoned_runs() -> dict[str, AbandonedRun]:
 
 
 def end_abandoned() -> list[str]:
-    """Kill every member whose harness is certainly gone, and record that in its run. Returns the ids of these runs."""
-    runs = abandoned_runs()
-    for run_id, run in runs.items():
-        begin_ns = time.monotonic_ns()
-        send_signal(run.processes, signal.SIGKILL)
-        wait_until_gone(run.processes, run_id)
-        remove_shared_clocks(process.pid for process in run.processes)
-        if run.folder:
-            members = (process.member_id for process in run.processes)
-            end_ns = time.monotonic_ns()
-            RunFolder(run.folder).add_forced_end(
-                members, begin_ns, end_ns, "the process that had started them was gone"
-            )
-        if processes_of(run_id):
-            continue
-        for properties in Path(run.folder).glob(f"*/{PROPERTIES_FILE}") if run.folder else ():
-            free_driver(properties.parent)
-        remove_drivers(run_id)
+    """Kill every member whose harness is certainly gone, and record that in its run. Returns the ids of these runs.
+
+    What another harness has begun to end has ended, too, when this returns.
+    """
+    with locked(_lock_folder()):
+        runs = abandoned_runs()
+        for run_id, run in runs.items():
+            _end(run_id, run)
     return sorted(runs)
+
+
+def _lock_folder() -> Path:
+    """Its lock makes all harnesses of this user take turns, whatever their temporary folders are."""
+    place = SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else Path(tempfile.gettempdir())
+    folder = place / f"upheaval.{_user()}"
+    with contextlib.suppress(OSError):
+        folder.mkdir()
+    return folder
+
+
+def _user() -> int:
+    """The id outside of a user name space: `unshare --map-root-user` leaves the same processes to be seen and ended."""
+    mine = os.getuid()
+    for line in Path("/proc/self/uid_map").read_text(encoding="ascii").splitlines():
+        inside, outside, count = map(int, line.split())
+        if inside <= mine < inside + count:
+            return outside + mine - inside
+    return mine
+
+
+def _end(run_id: str, run: AbandonedRun) -> None:
+    """A harness that is killed here leaves either live processes, which the next one finds, or the record."""
+    begin_ns = time.monotonic_ns()
+    send_signal(run.processes, signal.SIGSTOP)
+    wait_until_still(run.processes, run_id)
+    if run.folder:
+        members = (process.member_id for process in run.processes)
+        end_ns = time.monotonic_ns()
+        RunFolder(run.folder).add_forced_end(members, begin_ns, end_ns, "the process that had started them was gone")
+    send_signal(run.processes, signal.SIGKILL)
+    wait_until_gone(run.processes, run_id)
+    remove_shared_clocks(process.pid for process in run.processes)
+    if processes_of(run_id):
+        return
+    for properties in Path(run.folder).glob(f"*/{PROPERTIES_FILE}") if run.folder else ():
+        free_driver(properties.parent)
+    remove_drivers(run_id)
 
 
 def remove_shared_clocks(pids: Iterable[int]) -> None:
@@ -90,7 +121,7 @@ def remove_shared_clocks(pids: Iterable[int]) -> None:
     for pid in pids:
         for name in (f"faketime_shm_{pid}", f"sem.faketime_sem_{pid}"):
             with contextlib.suppress(OSError):
-                (_SHARED_MEMORY / name).unlink(missing_ok=True)
+                (SHARED_MEMORY / name).unlink(missing_ok=True)
 
 
 def remove_drivers(run_id: str) -> None:

@@ -6,9 +6,9 @@ All waits poll `status` only. This module knows no runtime.
 import contextlib
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import ClassVar, Final
+from typing import ClassVar, Final, TypeVar
 
 from upheaval.checkers.evidence.stalls import Stall, stalls_since
 from upheaval.errors import HarnessError, UnknownOutcome
@@ -18,6 +18,7 @@ from upheaval.waits import POLL_INTERVAL_S, wait_until
 
 START_TIMEOUT_S: Final = 30.0
 _WAITS_WITH_PROGRESS: Final = 4
+T = TypeVar("T")
 
 
 class Conditions(ABC):
@@ -90,19 +91,28 @@ class Conditions(ABC):
         """Wait for the first leader after a start. Every time-out with progress is extended, up to four times
         `timeout_s` in total.
         """
+        return self._while_progress(lambda: self.wait_until_leader(timeout_s), self.progress)
+
+    def _while_progress(self, wait: Callable[[], T], progress: Callable[[], object]) -> T:
         for _ in range(_WAITS_WITH_PROGRESS - 1):
-            before = self.progress()
+            before = progress()
             try:
-                return self.wait_until_leader(timeout_s)
+                return wait()
             except UnknownOutcome:
                 self.raise_if_silent()
-                if self.progress() == before:
+                if progress() == before:
                     raise
-        return self.wait_until_leader(timeout_s)
+        return wait()
 
     def wait_until_caught_up(self, member_id: int, timeout_s: float = START_TIMEOUT_S) -> MemberStatus:
-        """Wait until a member leads, or follows the serving leader, and its election is over."""
+        """Wait until a member leads, or follows the serving leader, and its election is over. A time-out is extended as
+        that of `wait_until_first_leader` while this member makes progress.
+        """
+        return self._while_progress(
+            lambda: self._wait_until_caught_up(member_id, timeout_s), lambda: self.progress()[member_id]
+        )
 
+    def _wait_until_caught_up(self, member_id: int, timeout_s: float) -> MemberStatus:
         seen: Sequence[MemberStatus] = ()
         begin_ns = time.monotonic_ns()
 

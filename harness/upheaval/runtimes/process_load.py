@@ -30,7 +30,9 @@ from upheaval_node.runtime.network import SelectorNetwork
 from upheaval_node.tls_files import MEMBER, member_name
 from upheaval_node.types import MS, Now, S
 
-DRAIN_TIMEOUT_S: Final = 15.0
+_DRAIN_TIMEOUT_S: Final = 10.0
+END_TIMEOUT_S: Final = 60.0
+"""To drain, and to end the clients: a bridge closes its sessions first."""
 # The time after which an idle thread checks whether it should stop.
 _LOOK_NS: Final = 20 * MS
 _CLOSE_TIMEOUT_NS: Final = 200 * MS
@@ -117,7 +119,7 @@ class ProcessLoad:
             describe=lambda: f"only {self.counts.ok} of {target} operations were acknowledged",
         )
 
-    def finish(self, timeout_s: float = DRAIN_TIMEOUT_S) -> LoadCounts:
+    def finish(self, timeout_s: float = END_TIMEOUT_S) -> LoadCounts:
         """Invoke no more operations, wait for outstanding ones or give them up, and close the sessions and the complete
         history.
         """
@@ -146,7 +148,7 @@ class ProcessLoad:
             while not self._stop_wanted:
                 self._cycle.run_once(_LOOK_NS)
             self._load.stop()
-            deadline_ns = time.monotonic_ns() + int((DRAIN_TIMEOUT_S - 5) * S)
+            deadline_ns = time.monotonic_ns() + int(_DRAIN_TIMEOUT_S * S)
             self._cycle.run_until(lambda: self._load.is_idle, deadline_ns)
         except BaseException as error:
             self._error = error

@@ -32,7 +32,7 @@ from upheaval_node.types import NEVER_NS, NULL_TERM_ID, NULL_VALUE, Now, Session
 LOG_FILE: Final = "bridge.log"
 _READY: Final = re.compile(rb"BRIDGE (\d{1,5})\s*")
 _START_TIMEOUT_S: Final = 60.0
-_END_TIMEOUT_S: Final = 5.0
+_END_TIMEOUT_S: Final = 30.0
 _HEAD: Final = struct.Struct("<iB")
 _LEADER: Final = struct.Struct("<qiq")
 _NUMBER: Final = struct.Struct("<q")

@@ -23,8 +23,8 @@ COMPONENT_VARIABLE: Final = "UPHEAVAL_COMPONENT"
 ENDED_BY_SIGTERM: Final = 128 + signal.SIGTERM
 """The exit status of a JVM that does not handle SIGTERM itself, even if its program closed everything before."""
 
-# Several times as long as a SIGKILL takes on a busy machine.
-KILL_TIMEOUT_S: Final = 10.0
+# A process that is killed within a sync ends with that, and its pages are released first.
+KILL_TIMEOUT_S: Final = 60.0
 
 # Within execve(2) a process reads its new program's first pages, perhaps from a disk.
 _EXEC_TIMEOUT_S: Final = 5.0
@@ -127,6 +127,17 @@ def wait_until_gone(processes: Iterable[FoundProcess], run_id: str, timeout_s: f
         return not pending
 
     wait_until(all_gone, timeout_s=timeout_s, describe=lambda: f"processes {sorted(pending)} do not end")
+
+
+def wait_until_still(processes: Iterable[FoundProcess], run_id: str, timeout_s: float = KILL_TIMEOUT_S) -> None:
+    """Wait until all these processes are stopped or have ended. Raises `UnknownOutcome` with those that move."""
+    moving = {process.pid for process in processes}
+
+    def all_still() -> bool:
+        moving.intersection_update([pid for pid in moving if process_of(pid, run_id) and not is_stopped(pid)])
+        return not moving
+
+    wait_until(all_still, timeout_s=timeout_s, describe=lambda: f"processes {sorted(moving)} do not stop")
 
 
 def _is_ending(pid: int) -> bool:

@@ -166,15 +166,20 @@ class Starting(Looks):
             raise EnvironmentFault("a member shows nothing")
 
 
-def test_the_wait_for_the_first_leader_lasts_as_long_as_members_get_on(tmp_path: Path) -> None:
+def test_the_wait_after_a_start_lasts_as_long_as_members_get_on(tmp_path: Path) -> None:
     starting = Starting(run_folder(tmp_path), "no file", "mark files", "an election")
     assert starting.wait_until_first_leader(0.01) == 0
+    starting = Starting(run_folder(tmp_path / "again"), "no file", "mark files", "an election")
+    assert starting.wait_until_caught_up(0, 0.01).role == LEADER
 
 
 def test_members_that_do_not_get_on_are_given_up_and_silent_ones_are_named(tmp_path: Path) -> None:
     starting = Starting(run_folder(tmp_path), "no file", "no file", "an election")
     with pytest.raises(UnknownOutcome, match="no leader: member 0 FOLLOWER CANVASS"):
         starting.wait_until_first_leader(0.01)
+    starting = Starting(run_folder(tmp_path / "late"), "no file", "no file", "an election")
+    with pytest.raises(UnknownOutcome, match="member 0 does not catch up: member 0 FOLLOWER CANVASS"):
+        starting.wait_until_caught_up(0, 0.01)
     starting = Starting(run_folder(tmp_path / "silent"), "no file", "mark files", "an election")
     starting.is_silent = True
     with pytest.raises(EnvironmentFault, match="a member shows nothing"):

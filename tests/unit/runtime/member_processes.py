@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from upheaval.records.added_lines import AddedLines
 from upheaval.runtimes import ports
 from upheaval_node import counters as counter_types
 from upheaval_node.runtime.shared_counters import attach_cnc
@@ -146,7 +147,7 @@ class Members:
         """What is seen of each process, and the last line of each trace."""
         ends = [f"{component} of {member}: {each.poll()}" for (member, component), each in self.processes.items()]
         traces = [self.path(member) / "trace.jsonl" for member in range(len(self.endpoints))]
-        return ends + [path.read_text().splitlines()[-1] for path in traces if path.exists()]
+        return ends + [line.decode() for path in traces for line in [*AddedLines([path])()][-1:]]
 
     def stalled_s(self, member_id: int) -> float:
         """The longest stall of a process of the member: a bound on time that it explains is not called broken."""
@@ -154,8 +155,7 @@ class Members:
         return max((each for each in found if isinstance(each, int)), default=0) / 1e9
 
     def trace(self, member_id: int) -> list[dict[str, object]]:
-        path = self.path(member_id) / "trace.jsonl"
-        return [json.loads(line) for line in path.read_text().splitlines()]
+        return [json.loads(line) for line in AddedLines([self.path(member_id) / "trace.jsonl"])() if line]
 
 
 def ended(process: "subprocess.Popen[bytes]", patience_s: float = PATIENCE_S) -> tuple[int, str]:

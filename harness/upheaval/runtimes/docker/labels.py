@@ -11,8 +11,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from upheaval.errors import UnknownOutcome
 from upheaval.runtimes.docker.engine import Client, engine_errors
+from upheaval.runtimes.docker.node import POLL_INTERVAL_S
 from upheaval.runtimes.owner import Owner
+from upheaval.waits import wait_until
 
 RUN_ID: Final = "upheaval.run-id"
 MEMBER: Final = "upheaval.member"
@@ -21,6 +24,11 @@ _PID: Final = "upheaval.harness-pid"
 _START: Final = "upheaval.harness-start"
 _PLACE: Final = "upheaval.harness-place"
 _KEPT: Final = "upheaval.kept"
+_REMOVING: Final = "removing what a run left in the engine"
+REMOVAL_TIMEOUT_S: Final = 30.0
+"""How long another process may take to remove a container, and with it the use of its networks and volumes."""
+_BUSY: Final = ("in progress", "in use", "active endpoints")
+"""In the engine's reasons why a container, a volume and a network cannot be removed yet."""
 
 
 def labels_of_run(run_id: str, *, detached: bool) -> dict[str, str]:
@@ -53,14 +61,27 @@ def is_there(client: Client, run_id: str) -> bool:
         return any(True for _ in _resources(client, f"{RUN_ID}={run_id}"))
 
 
-def remove_abandoned(client: Client) -> int:
-    """Remove the leftovers of killed harnesses. Returns how many things were removed."""
-    return _remove(client, RUN_ID, is_wanted=is_abandoned)
+def remove_abandoned(client: Client, timeout_s: float = REMOVAL_TIMEOUT_S) -> int:
+    """Remove the leftovers of killed harnesses. Returns how many things were removed.
+
+    What is in use for longer is left to the next call: no new run needs it.
+    """
+    count = 0
+    with engine_errors(_REMOVING):
+        for resource in _resources(client, RUN_ID):
+            if is_abandoned(resource.labels):
+                with contextlib.suppress(UnknownOutcome):
+                    count += _remove(resource, timeout_s)
+    return count
 
 
-def remove_run(client: Client, run_id: str) -> int:
-    """Remove everything of one run, whichever process created it. Returns how many things were removed."""
-    return _remove(client, f"{RUN_ID}={run_id}", is_wanted=lambda _: True)
+def remove_run(client: Client, run_id: str, timeout_s: float = REMOVAL_TIMEOUT_S) -> int:
+    """Remove everything of one run, whichever process created it. Returns how many things were removed.
+
+    Raises `UnknownOutcome` for what is in use for longer.
+    """
+    with engine_errors(_REMOVING):
+        return sum(_remove(resource, timeout_s) for resource in _resources(client, f"{RUN_ID}={run_id}"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,24 +106,29 @@ def _resources(client: Client, label: str) -> Iterator[_Resource]:
         yield _Resource("volume", volume["Name"], volume["Labels"] or {}, remove)
 
 
-def _remove(client: Client, label: str, *, is_wanted: Callable[[Mapping[str, str]], bool]) -> int:
-    count = 0
-    with engine_errors("removing what a run left in the engine"):
-        for resource in _resources(client, label):
-            if is_wanted(resource.labels):
-                with _gone_is_fine():
-                    resource.remove()
-                    count += 1
-    return count
-
-
-@contextlib.contextmanager
-def _gone_is_fine() -> Iterator[None]:
-    """Ignore that another process removed the same resource, or is removing it."""
+def _remove(resource: _Resource, timeout_s: float) -> bool:
+    """Remove it as soon as nothing uses it. False if another process removed it."""
     import docker
 
-    try:
-        yield
-    except docker.errors.APIError as error:
-        if error.status_code not in (404, 409) or (error.status_code == 409 and "in progress" not in str(error)):
-            raise
+    why = ""
+
+    def outcome() -> tuple[bool] | None:
+        nonlocal why
+        try:
+            resource.remove()
+        except docker.errors.NotFound:
+            return (False,)
+        except docker.errors.APIError as error:
+            why = str(error.explanation)
+            if not any(reason in why for reason in _BUSY):
+                raise
+            return None
+        return (True,)
+
+    (is_removed,) = wait_until(
+        outcome,
+        timeout_s=timeout_s,
+        interval_s=POLL_INTERVAL_S,
+        describe=lambda: f"removing {resource.kind} {resource.name}: {why}",
+    )
+    return is_removed

@@ -38,7 +38,7 @@ API_PORT: Final = 8474
 _FIRST_PORT: Final = 20000
 _PORTS_A_MEMBER: Final = 10
 _COUNTED_S: Final = 1.5
-_START_TIMEOUT_S: Final = 20.0
+_START_TIMEOUT_S: Final = 120.0
 _INSIDE: Final = Path(connections.__file__).read_text(encoding="utf-8")
 
 

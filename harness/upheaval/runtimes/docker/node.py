@@ -2,14 +2,16 @@
 
 import contextlib
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any, Final
 
 from upheaval.runtimes.docker.container_state import incarnation_of, is_running, raise_own_fault
 from upheaval.runtimes.docker.engine import Client, engine_errors
 from upheaval.runtimes.docker.inside import ATTEMPTS, run_inside
 from upheaval.runtimes.node import STOP_TIMEOUT_S, wait_until_whole_or_gone
+from upheaval.system.process_table import KILL_TIMEOUT_S
 
 POLL_INTERVAL_S: Final = 0.05
 """The time between two looks at a container, in seconds: each look is a request to the engine."""
@@ -143,9 +145,22 @@ class DockerNode:
     def _kill_and_wait(self, victims: Sequence[Any]) -> None:
         with engine_errors(f"killing {self.name}"):
             for container in victims:
-                container.kill(signal=signal.SIGKILL.name)
+                with _ended_is_fine():
+                    container.kill(signal=signal.SIGKILL.name)
             for container in victims:
-                container.wait(timeout=STOP_TIMEOUT_S)
+                container.wait(timeout=KILL_TIMEOUT_S)
+
+
+@contextlib.contextmanager
+def _ended_is_fine() -> Iterator[None]:
+    """Ignore that a container does not run any more: when a component of a member ends, the others follow it."""
+    import docker
+
+    try:
+        yield
+    except docker.errors.APIError as error:
+        if error.status_code != HTTPStatus.CONFLICT:
+            raise
 
 
 def _pause(container: Any) -> None:

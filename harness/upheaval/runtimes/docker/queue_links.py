@@ -23,7 +23,7 @@ from upheaval_chaos.toxics import UPSTREAM
 from upheaval_chaos.toxiproxy import StandardToxiproxy
 
 _API_PORT: Final = 8474
-_START_TIMEOUT_S: Final = 20.0
+_START_TIMEOUT_S: Final = 120.0
 
 
 class QueueAgents:
