@@ -5,14 +5,15 @@ A killed harness removes nothing. Its labels identify its process, so that the n
 nothing of a live harness (see `owner`). This module knows nothing of members.
 """
 
-import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from upheaval.errors import EnvironmentFault, UnknownOutcome
 from upheaval.runtimes.docker.engine import Client, engine_errors
 from upheaval.runtimes.owner import Owner
+from upheaval.waits import wait_until
 
 RUN_ID: Final = "upheaval.run-id"
 MEMBER: Final = "upheaval.member"
@@ -21,6 +22,8 @@ _PID: Final = "upheaval.harness-pid"
 _START: Final = "upheaval.harness-start"
 _PLACE: Final = "upheaval.harness-place"
 _KEPT: Final = "upheaval.kept"
+_IN_USE_S: Final = 30.0
+_POLL_S: Final = 0.1
 
 
 def labels_of_run(run_id: str, *, detached: bool) -> dict[str, str]:
@@ -90,19 +93,33 @@ def _remove(client: Client, label: str, *, is_wanted: Callable[[Mapping[str, str
     with engine_errors("removing what a run left in the engine"):
         for resource in _resources(client, label):
             if is_wanted(resource.labels):
-                with _gone_is_fine():
-                    resource.remove()
-                    count += 1
+                count += _is_removed(resource)
     return count
 
 
-@contextlib.contextmanager
-def _gone_is_fine() -> Iterator[None]:
-    """Ignore that another process removed the same resource, or is removing it."""
+def _is_removed(resource: _Resource) -> bool:
+    """Whether this process removed it: another one may have done so, or be doing it.
+
+    While that one removes a container, its network and volumes are in use. Raises `EnvironmentFault` if they stay so.
+    """
     import docker
 
+    reason = ""
+
+    def outcome() -> str | None:
+        nonlocal reason
+        try:
+            resource.remove()
+        except docker.errors.APIError as error:
+            if error.status_code == 404 or (error.status_code == 409 and "in progress" in str(error)):
+                return "by another"
+            if resource.kind == "container" or error.status_code not in (403, 409):
+                raise
+            reason = str(error.explanation)
+            return None
+        return "here"
+
     try:
-        yield
-    except docker.errors.APIError as error:
-        if error.status_code not in (404, 409) or (error.status_code == 409 and "in progress" not in str(error)):
-            raise
+        return wait_until(outcome, timeout_s=_IN_USE_S, describe=lambda: reason, interval_s=_POLL_S) == "here"
+    except UnknownOutcome as error:
+        raise EnvironmentFault(f"cannot remove {resource.kind} {resource.name}: {error}") from error
