@@ -144,7 +144,7 @@ def java_line(class_path: Sequence[str], program: str, *arguments: str, options:
     """
     java = shutil.which("java")
     if java is None:
-        raise EnvironmentFault("java is missing, which members of Aeron need (Debian: openjdk-17-jdk-headless)")
+        raise EnvironmentFault("java is missing, which members of Aeron need (Debian: default-jdk-headless)")
     opens = [word for package in _OPENED for word in ("--add-opens", f"{package}=ALL-UNNAMED")]
     # Members share the cores of one machine: one thread collects garbage.
     usual = ["-Xmx192m", "-XX:+UseSerialGC", "-XX:-UsePerfData", "-Daeron.print.configuration=false"]
@@ -189,7 +189,7 @@ def _nearest_classes(version: str, library: Path) -> Path:
             return classes
         lacks.append(f"those for {known} need {lack}")
     raise EnvironmentFault(
-        f"javac is missing, which compiles members for Aeron {version} (Debian: openjdk-17-jdk-headless)"
+        f"javac is missing, which compiles members for Aeron {version} (Debian: default-jdk-headless)"
         + "".join(f"; {lack}" for lack in lacks[:1])
     )
 

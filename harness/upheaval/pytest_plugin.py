@@ -8,14 +8,11 @@ a fixture is asked for. A failed test keeps its run folder, and the end of the r
 it.
 """
 
-import contextlib
 import os
-import re
 import shlex
-import shutil
 import sys
-import time
 from collections.abc import Generator, Iterator, Mapping
+from enum import Enum, auto
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -76,16 +73,45 @@ _OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
 _FREE: Final = object()
 
 
-class _Run:
-    """The run of one test: its folder, the command that repeats it, and which phases of the test passed."""
+class _End(Enum):
+    """How a test ended; `_Run.note` alone decides it, and `_settle` what that means for the run's folder."""
 
-    def __init__(self, folder: Path, replay: str) -> None:
+    OPEN = auto()
+    """Its body has no end: it runs, or was interrupted."""
+    LEFT = auto()
+    """It was skipped, or failed as expected (xfail)."""
+    PASSED = auto()
+    FAILED = auto()
+
+
+class _Run:
+    """The run of one test: its folder, its seed if that decides it, the command that repeats it, and the test's end."""
+
+    def __init__(self, folder: Path, seed: int | None, replay: str) -> None:
         self.folder = folder
+        self.seed = seed
         self.replay = replay
-        self.has_passed = False
-        """The test itself, without its tear-down."""
-        self.has_failed = False
+        self.end = _End.OPEN
+        self.will_be_reported = False
+        """Whether the end of its fixtures is: not after an interrupt."""
+        self.is_ending = False
+        """Its cluster is being judged and ended. An error in that fails the test, expected to fail or not."""
+        self.is_red_by_verdict = False
+        """`verify` fails it without a failure in the manifest."""
         self.error: BaseException | None = None
+        self.why = ""
+
+    def note(self, report: pytest.TestReport, error: BaseException | None) -> None:
+        """What a phase, or a subtest, of the test came to."""
+        if isinstance(error, KeyboardInterrupt | pytest.exit.Exception):
+            # Only subtests report it.
+            return
+        if report.failed:
+            if self.end is not _End.FAILED:
+                self.error, self.why = error, report.longrepr if isinstance(report.longrepr, str) else ""
+            self.end = _End.FAILED
+        elif self.end is not _End.FAILED and report.when != "teardown" and (report.when == "call" or report.skipped):
+            self.end = _End.PASSED if report.passed else _End.LEFT
 
 
 _RUN = pytest.StashKey[_Run]()
@@ -181,7 +207,10 @@ def _runtime(config: pytest.Config) -> str:
 
 
 class _FailedSeeds:
-    """Remembers, where the results of all workers arrive, which seeds of which tests failed."""
+    """Remembers, where the results of all workers arrive, which seeds of which tests failed.
+
+    A report has a seed only if that passed or failed.
+    """
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -222,6 +251,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     config = metafunc.config
     if SEED_FIXTURE not in metafunc.fixturenames or _runtime(config) != SIMULATED:
         return
+    usual: int | None = None
     wanted = config.stash.get(_SEEDS, None)
     failed = _failed_seeds(config).get(_test_of(metafunc.definition.nodeid), [])
     if wanted is None:
@@ -229,8 +259,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             return
         markers = [mark.kwargs["seed"] for mark in metafunc.definition.iter_markers(MARKER) if "seed" in mark.kwargs]
         wanted = range(markers[0], markers[0] + 1) if markers else range(1, 2)
-    seeds = list(dict.fromkeys([*failed, *wanted]))
-    metafunc.parametrize(SEED_FIXTURE, seeds, indirect=True, ids=[f"seed-{seed}" for seed in seeds])
+        # The test keeps its name, by which pytest knows what failed last; before pytest 8.4 no parameter can be hidden.
+        usual = wanted[0] if hasattr(pytest, "HIDDEN_PARAM") else None
+    seeds = [None if seed == usual else seed for seed in dict.fromkeys([*failed, *wanted])]
+    ids = [pytest.HIDDEN_PARAM if seed is None else f"seed-{seed}" for seed in seeds]
+    metafunc.parametrize(SEED_FIXTURE, seeds, indirect=True, ids=ids)
 
 
 @pytest.fixture
@@ -246,44 +279,47 @@ def upheaval_seed(request: pytest.FixtureRequest) -> int | None:
 @pytest.fixture
 def upheaval_cluster(request: pytest.FixtureRequest, upheaval_seed: int | None) -> Iterator["Cluster"]:
     """A cluster of its own for the test, up and with a leader; it is gone when the test is over."""
+    from upheaval.errors import UsageError
     from upheaval.records import MadeByTest, write_made_by_test
     from upheaval.records.labels import write_labels
     from upheaval.testing.cluster import Cluster
+    from upheaval.testing.run_folders import new_folder, remove_folder
     from upheaval.testing.signals import signals_interrupt
 
     item: pytest.Item = request.node
     options = _cluster_options(item)
     if upheaval_seed is not None:
         options["seed"] = upheaval_seed
+    elif _SEEDS in item.config.stash:
+        late = f"{item.name} gets its cluster too late to run once per seed"
+        raise UsageError(f"--upheaval-seeds: {late}: name the fixture {SEED_FIXTURE} among its arguments")
     is_judged = options.pop("verify")
     labels = _labels(item)
-    folder = _new_folder(item)
+    folder = new_folder(item.config.invocation_params.dir / "runs", item.name)
     command = _replay_command(item, options, upheaval_seed)
-    item.stash[_RUN] = run = _Run(folder, shlex.join(command))
-    if options["runtime"] == SIMULATED:
-        item.user_properties.append((SEED_PROPERTY, options.get("seed", 1)))
+    seed = options.get("seed", 1) if options["runtime"] == SIMULATED else None
+    item.stash[_RUN] = run = _Run(folder, seed, shlex.join(command))
     with signals_interrupt():
         try:
             made = Cluster(folder=folder, **options)
         except BaseException:
             # Nothing was started, so the folder is empty.
             del item.stash[_RUN]
-            _remove(folder)
+            remove_folder(folder)
             raise
         try:
             write_made_by_test(folder, MadeByTest(str(item.config.invocation_params.dir), command))
             write_labels(folder, labels)
             made.up()
             yield made
-            if is_judged and run.has_passed:
-                _judge(made)
+            run.is_ending = True
+            if is_judged and run.end is _End.PASSED and run.will_be_reported:
+                _judge(made, run)
         finally:
             made.down()
-    if run.has_failed:
-        _write_failure(item, run)
-    elif not run.has_passed:
-        # Interrupted or skipped. The folder of a test that passed goes when all of its fixtures have ended well.
-        _remove_unless_kept(item, folder)
+    run.is_ending = False
+    if not run.will_be_reported:
+        _settle(item, run)
 
 
 def _labels(item: pytest.Item) -> dict[str, str]:
@@ -299,7 +335,7 @@ def _labels(item: pytest.Item) -> dict[str, str]:
     return labels_of([*pairs, (TEST, _test_of(item.nodeid))], os.environ)
 
 
-def _judge(cluster: "Cluster") -> None:
+def _judge(cluster: "Cluster", run: _Run) -> None:
     """A test that passed fails here when its run broke a promise, asked for or not, or when its model or promises are
     at fault. Unknown for another reason is what it came to see.
     """
@@ -317,18 +353,26 @@ def _judge(cluster: "Cluster") -> None:
     if any(finding.fails_test for finding in report.findings):
         what = "run is invalid" if report.verdict is Verdict.INVALID else "model or promises judge nothing"
         off = f"if you intend this, use @pytest.mark.{MARKER}(verify=False)"
+        run.is_red_by_verdict = True
         pytest.fail(f"the test passed, but its {what}; {off}\n{report}", pytrace=False)
 
 
-def _write_failure(item: pytest.Item, run: _Run) -> None:
-    """Write what failed into the run folder, so that a later `verify` reports it too."""
-    from upheaval.checkers.promises import Promise
-    from upheaval.errors import UnknownOutcome
-    from upheaval.records import Failure, RunFolder, add_failure
+def _settle(item: pytest.Item, run: _Run) -> None:
+    """When all of a test is over its run folder goes, or says why the test failed, so that `verify` reports it too."""
+    del item.stash[_RUN]
+    if run.end is not _End.FAILED:
+        if not item.config.getoption("upheaval_keep_runs"):
+            from upheaval.testing.run_folders import remove_folder
 
-    words = "" if run.error is None else " ".join(f"{type(run.error).__name__}: {run.error}".split())
-    promise = Promise.RUN_ENDED if isinstance(run.error, UnknownOutcome) else Promise.TEST_PASSED
-    add_failure(RunFolder(run.folder), Failure(promise, f"{item.nodeid}: {words[:DETAIL_MAX]}"))
+            remove_folder(run.folder)
+    elif not run.is_red_by_verdict:
+        from upheaval.checkers.promises import Promise
+        from upheaval.errors import UnknownOutcome
+        from upheaval.records import Failure, RunFolder, add_failure
+
+        why = run.why if run.error is None else " ".join(f"{type(run.error).__name__}: {run.error}".split())
+        promise = Promise.RUN_ENDED if isinstance(run.error, UnknownOutcome) else Promise.TEST_PASSED
+        add_failure(RunFolder(run.folder), Failure(promise, f"{item.nodeid}: {why[:DETAIL_MAX]}"))
 
 
 @pytest.fixture
@@ -411,51 +455,6 @@ def _is_verified_always(config: pytest.Config) -> bool:
     raise UsageError(f"{MARKER}_verify {wanted!r}: use {_ALWAYS} or {_ASKED}")
 
 
-def _new_folder(item: pytest.Item) -> Path:
-    """A new folder below `runs` of the folder where pytest was started: tests of several workers never share one."""
-    name = re.sub(r"[^\w.-]+", "-", item.name)[:60].strip("-")
-    worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
-    stamp = f"{time.strftime('%Y%m%d-%H%M%S')}-{worker}-{os.getpid()}"
-    number = 0
-    runs = item.config.invocation_params.dir / "runs"
-    while True:
-        number += 1
-        folder = runs / f"{name}-{stamp}-{number}"
-        try:
-            folder.mkdir(parents=True)
-        except (FileExistsError, FileNotFoundError) as error:
-            if os.path.lexists(runs) and not runs.is_dir():
-                raise _not_a_folder(runs) from error
-            # Taken, or another worker removed an empty `runs` just now.
-            continue
-        except NotADirectoryError as error:
-            raise _not_a_folder(runs) from error
-        except OSError as error:
-            from upheaval.errors import EnvironmentFault
-
-            where = "start pytest in a folder that it may write to"
-            raise EnvironmentFault(f"cannot make {folder}: {error.strerror}: {where}") from error
-        return folder
-
-
-def _not_a_folder(runs: Path) -> Exception:
-    from upheaval.errors import UsageError
-
-    return UsageError(f"{runs} is not a folder: run folders of tests go there")
-
-
-def _remove_unless_kept(item: pytest.Item, folder: Path) -> None:
-    if not item.config.getoption("upheaval_keep_runs"):
-        _remove(folder)
-
-
-def _remove(folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
-    with contextlib.suppress(OSError):
-        # Only goes when it is empty.
-        folder.parent.rmdir()
-
-
 def _replay_command(item: pytest.Item, options: dict[str, Any], chosen_seed: int | None) -> tuple[str, ...]:
     """The same test with the same seed; on the simulated runtime that is the same execution."""
     path, separator, rest = item.nodeid.partition("::")
@@ -482,19 +481,39 @@ def pytest_runtest_makereport(
     if is_ours and call.excinfo is not None and report.when == "setup" and not item.config.getoption("fulltrace"):
         report.longrepr = f"{MARKER}: {call.excinfo.value}"
     run = item.stash.get(_RUN, None)
-    if run is not None and report.when == "call":
-        run.has_passed = report.passed
-    if run is not None and report.failed:
-        if not run.has_failed:
-            # The properties of the test go into JUnit files, those of this report to the end of the output.
-            properties = [(RUN_PROPERTY, str(run.folder)), (REPLAY_PROPERTY, run.replay)]
-            item.user_properties += properties
-            report.user_properties += properties
-            run.error = None if call.excinfo is None else call.excinfo.value
-        run.has_failed = True
-    if run is not None and report.when == "teardown" and run.has_passed and not run.has_failed:
-        _remove_unless_kept(item, run.folder)
+    if run is not None:
+        _note(item, run, report, None if call.excinfo is None else call.excinfo.value)
     return report
+
+
+def _note(item: pytest.Item, run: _Run, report: pytest.TestReport, error: BaseException | None) -> None:
+    is_last = report.when == "teardown"
+    if is_last and run.is_ending:
+        # pytest takes what an xfailed test raises in any phase as expected.
+        report.outcome = "failed"
+        vars(report).pop("wasxfail", None)
+    had_failed = run.end is _End.FAILED
+    run.note(report, error)
+    if run.end is _End.FAILED and not had_failed:
+        # The properties of the test go into JUnit files, those of this report to the end of the output.
+        properties = [(RUN_PROPERTY, str(run.folder)), (REPLAY_PROPERTY, run.replay)]
+        item.user_properties += properties
+        report.user_properties += properties
+    if run.seed is not None and (report.failed or (is_last and run.end is _End.PASSED)):
+        report.user_properties.append((SEED_PROPERTY, run.seed))
+    if is_last:
+        try:
+            _settle(item, run)
+        except Exception as reason:  # noqa: BLE001 - a full disk, say, fails this test and does not end the session
+            report.outcome, report.longrepr = "failed", f"{report.longreprtext}\n{MARKER}: {reason}".strip()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """After an interrupt fixtures end without this, and without a report."""
+    run = item.stash.get(_RUN, None)
+    if run is not None:
+        run.will_be_reported = True
 
 
 def _is_ours(error: BaseException) -> bool:

@@ -15,6 +15,7 @@ from docker.errors import ImageNotFound
 from support.built_images import require, spoilt
 from support.docker_runs import command, upheaval
 from upheaval import images
+from upheaval.cli.main import main
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.images import bases, cache, programs
 from upheaval.images.catalogue import DebianBase, GoBase
@@ -77,7 +78,29 @@ def test_an_image_that_is_something_else_is_found(engine: Client, node_image: st
     found = "\n".join(images.problems_of(engine, images.TOXIPROXY, node_image))
     assert "`/toxiproxy -version` fails in it" in found
     found = "\n".join(images.problems_of(engine, images.NODE, images.OFFLINE_BASE))
-    assert "it names no volume" in found
+    assert "it names no volume /var/lib/upheaval" in found
+
+
+def test_a_volume_of_another_user_is_found(engine: Client, node_image: str) -> None:
+    with spoilt(engine, images.OFFLINE_BASE, "VOLUME /var/lib/upheaval", "USER 10001") as wrong:
+        found = images.problems_of(engine, images.NODE, wrong)
+    assert f"{wrong}: its processes may not write to its volume /var/lib/upheaval" in found
+
+
+def test_prometheus_can_write_though_its_base_has_a_volume_of_another_user(engine: Client) -> None:
+    """As the official one. The engine's builder drops what it would change in such a volume."""
+    require(engine, images.PROMETHEUS)
+    debian = images.PROMETHEUS.offline_base
+    assert debian is not None
+    of_another = "RUN mkdir -p /prometheus && chown 65534:65534 /prometheus"
+    with spoilt(engine, debian.tag, of_another, "VOLUME /prometheus") as base:
+        try:
+            images.build(engine, images.PROMETHEUS, base=base, offline=False, say=print)
+            assert images.problems_of(engine, images.PROMETHEUS) == []
+        finally:
+            # What is built on it counts as built on its own base, too.
+            engine.images.remove(images.PROMETHEUS.tag, force=True)
+            require(engine, images.PROMETHEUS)
 
 
 def test_packet_filters_without_their_rights_or_programs_are_found(engine: Client) -> None:
@@ -112,6 +135,33 @@ def test_a_base_without_python_is_one_line(engine: Client) -> None:
         images.build(engine, images.NODE, base=images.TOXIPROXY.tag, offline=False, say=print)
     assert "\n" not in str(raised.value)
     assert images.image_state(engine, images.NODE) == before
+
+
+def test_a_base_with_an_old_python_is_one_line(engine: Client) -> None:
+    old = "import sys; sys.version_info = (3, 10, 0)"
+    with (
+        spoilt(
+            engine,
+            images.OFFLINE_BASE,
+            "ENV PYTHONPATH=/old",
+            f"RUN mkdir /old && echo '{old}' > /old/sitecustomize.py",
+        ) as base,
+        pytest.raises(EnvironmentFault, match=r"the base needs Python 3\.11 or newer"),
+    ):
+        images.build(engine, images.NODE, base=base, offline=False, say=print)
+
+
+def test_an_image_that_cannot_be_built_keeps_no_other_from_it(
+    node_image: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Their Dockerfiles are not there.
+    broken = [dataclasses.replace(images.TOXIPROXY, name=name) for name in ("no-such", "nor-this")]
+    monkeypatch.setattr(images, "IMAGES", (*broken, images.NODE))
+    assert main(["images", "build"]) == 2
+    printed = capsys.readouterr()
+    assert printed.out.startswith(f"{node_image}: ")
+    lines = [line for line in printed.err.splitlines() if "Cannot locate specified Dockerfile" in line]
+    assert [line.rpartition("images/")[2] for line in lines] == ["nor-this/Dockerfile", "no-such/Dockerfile"]
 
 
 def test_wrong_usage_is_one_line() -> None:

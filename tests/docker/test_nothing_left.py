@@ -4,6 +4,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -69,6 +70,19 @@ def test_the_next_start_removes_what_a_killed_harness_left_and_nothing_else(
         assert left_of(engine, run_id) == []
         assert cluster.wait_until_leader() is not None
         assert all(member.is_running() for member in cluster.members)
+
+
+def test_a_network_whose_containers_another_process_is_removing_is_waited_for(node_image: str, engine: Client) -> None:
+    run_id = f"emptied-{os.getpid()}"
+    engine.networks.create(run_id, labels=labels.labels_of_run(run_id, detached=False))
+    holder = engine.containers.run(node_image, ["infinity"], entrypoint="sleep", network=run_id, detach=True)
+    other = threading.Timer(1, holder.remove, kwargs={"force": True, "v": True})
+    other.start()
+    try:
+        assert labels.remove_run(engine, run_id) == 1
+        assert left_of(engine, run_id) == []
+    finally:
+        other.join()
 
 
 def test_clean_removes_what_is_abandoned_and_nothing_else(

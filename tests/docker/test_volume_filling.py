@@ -1,5 +1,6 @@
 """A volume that could not be filled is no member's data: the next start fills it, also after the harness was killed."""
 
+import io
 import os
 import subprocess
 import sys
@@ -42,6 +43,14 @@ def name(engine: Client) -> Iterator[str]:
         volume.remove(force=True)
 
 
+@pytest.fixture
+def image(name: str, node_image: str, engine: Client) -> Iterator[str]:
+    """The node's with one more volume, as an image of a user may have."""
+    engine.images.build(fileobj=io.BytesIO(f"FROM {node_image}\nVOLUME /data".encode()), tag=name)
+    yield name
+    engine.images.remove(name, force=True)
+
+
 def has_file(engine: Client, image: str, name: str) -> bool:
     """Whether the volume has the member's trace."""
     mounts = {name: {"bind": str(SYSTEM.folder), "mode": "ro"}}
@@ -54,16 +63,18 @@ def has_file(engine: Client, image: str, name: str) -> bool:
 
 @pytest.mark.parametrize("end", ["fails", "is killed"])
 def test_a_volume_that_was_not_filled_is_filled_by_the_next_start(
-    end: str, name: str, tmp_path: Path, node_image: str, engine: Client
+    end: str, name: str, tmp_path: Path, image: str, node_image: str, engine: Client
 ) -> None:
     files = tmp_path / "files"
-    plan = ContainerPlan("member-0", {}, (), {}, "none", name, name, node_image, {}, restore=files)
+    plan = ContainerPlan("member-0", {}, (), {}, "none", name, name, image, {}, restore=files)
     if end == "fails":
         with pytest.raises(FileNotFoundError):
             _require_volume(engine, plan, SYSTEM, {"of": "the test"})
     else:
-        command = [sys.executable, "-c", KILLED, name, node_image, str(files)]
+        command = [sys.executable, "-c", KILLED, name, image, str(files)]
         assert subprocess.run(command, env=os.environ, check=False, timeout=300).returncode == 9
+    mounts = engine.containers.get(f"{name}-filling").attrs["Mounts"]
+    (nameless,) = [mount["Name"] for mount in mounts if mount["Destination"] == "/data"]
     files.mkdir()
     (files / "trace.jsonl").write_text("{}")
     _require_volume(engine, plan, SYSTEM, {"of": "the test"})
@@ -71,6 +82,8 @@ def test_a_volume_that_was_not_filled_is_filled_by_the_next_start(
     assert has_file(engine, node_image, name)
     with pytest.raises(docker.errors.NotFound):
         engine.containers.get(f"{name}-filling")
+    with pytest.raises(docker.errors.NotFound):
+        engine.volumes.get(nameless)
     # A whole one stays as it is.
     (files / "trace.jsonl").write_text("of an earlier time")
     _require_volume(engine, plan, SYSTEM, {})

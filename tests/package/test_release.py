@@ -56,6 +56,25 @@ def test_no_workflow_keeps_credentials_or_runs_without_a_limit(path: Path) -> No
     assert [step for step in checkouts if step["with"]["persist-credentials"] is not False] == []
 
 
+@pytest.mark.parametrize("path", WORKFLOWS[:-1], ids=lambda path: str(path.relative_to(ROOT)))
+def test_what_tests_of_root_left_is_made_readable_before_it_is_kept(path: Path, tmp_path: Path) -> None:
+    for job in jobs_of(path).values():
+        runs = [step.get("run", "") for step in job["steps"]]
+        uploads = [step for step in job["steps"] if "/tmp/pytest-of" in str(step.get("with", {}).get("path"))]
+        if not uploads or not any(run.startswith("sudo ") and " make " in run for run in runs):
+            continue
+        (opened,) = [step for step in job["steps"] if "chmod" in step.get("run", "")]
+        assert job["steps"].index(opened) == job["steps"].index(uploads[0]) - 1
+        assert opened["if"] == uploads[0]["if"]
+        closed = tmp_path / "pytest-of-root" / "pytest-0"
+        closed.mkdir(mode=0o700, parents=True)
+        closed.parent.chmod(0o700)
+        command = opened["run"].replace("sudo ", "").replace("/tmp/", f"{tmp_path}/")
+        assert subprocess.run(["bash", "-ec", command], cwd=tmp_path, check=False).returncode == 0
+        assert [folder.stat().st_mode & 0o777 for folder in (closed.parent, closed)] == [0o755, 0o755]
+        closed.parent.rename(tmp_path / path.name)
+
+
 @pytest.mark.parametrize("path", OF_EXAMPLES, ids=lambda path: path.parts[-4])
 def test_a_workflow_of_an_example_may_only_read_and_needs_no_released_package(path: Path) -> None:
     """No index has the package before its first release: the workflow says where to install it from."""
@@ -112,6 +131,34 @@ def test_the_action_installs_extras_and_requirements(
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["-m", "pip", "install", "--quiet", *words]
+
+
+@pytest.mark.parametrize(
+    ("system", "images"),
+    [
+        ("", "node toxiproxy netfault"),
+        ("upheaval", "node toxiproxy netfault"),
+        ("aeron", "aeron netfault"),
+        ("aeron:1.49.3", "aeron netfault --aeron-version 1.49.3"),
+    ],
+)
+def test_the_action_builds_the_images_of_containers(tmp_path: Path, system: str, images: str) -> None:
+    steps = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))["runs"]["steps"]
+    (number,) = [number for number, step in enumerate(steps) if "images build" in step.get("run", "")]
+    step = steps[number]
+    assert (step["if"], step["env"]) == ("inputs.runtime == 'docker'", {"SYSTEM": "${{ inputs.system }}"})
+    assert ("pip install" in steps[number - 1]["run"], steps[number + 1]["id"]) == (True, "run")
+    command = tmp_path / "upheaval"
+    command.write_text('#!/bin/sh\necho "$@"\n')
+    command.chmod(0o755)
+    done = subprocess.run(
+        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin", "SYSTEM": system},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (0, f"images build {images}\n"), done.stderr
 
 
 def test_only_publishing_may_write() -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from support.stranger import pytest_in, require_nothing_running
+from upheaval.cli.main import main
 
 SERVICE = """
 from upheaval import ClusteredService
@@ -61,6 +62,59 @@ def test_fails(cluster):
     assert not asked
 """
 
+EXPECTED = """
+import pytest
+
+marked = pytest.mark
+known = marked.xfail(reason="ticket 12", strict=False)
+strict = marked.xfail(reason="ticket 13", strict=True)
+
+def asked(cluster):
+    client = cluster.client()
+    for number in range(6):
+        client.request(b"%d" % number)
+
+@known
+def test_passes_with_an_invalid_run(cluster):
+    asked(cluster)
+
+@known
+def test_fails_as_expected(cluster):
+    asked(cluster)
+    cluster.assert_valid()
+
+@strict
+def test_fails_as_it_must(cluster):
+    asked(cluster)
+    cluster.assert_valid()
+
+def test_says_so_itself(cluster):
+    asked(cluster)
+    pytest.xfail("ticket 14")
+
+@known
+@pytest.mark.upheaval(service="raising:Answering")
+def test_passes_with_a_valid_run(cluster):
+    asked(cluster)
+
+@strict
+@pytest.mark.upheaval(service="raising:Answering")
+def test_passes_and_must_not(cluster):
+    asked(cluster)
+
+@pytest.fixture
+def endless(cluster):
+    def end(down=cluster.down):
+        down()
+        raise RuntimeError("its end fails")
+    cluster.down = end
+
+@known
+@pytest.mark.upheaval(service="raising:Answering", verify=False)
+def test_leaves_a_cluster_that_cannot_end(endless):
+    pass
+"""
+
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
@@ -74,7 +128,7 @@ def repository(tmp_path: Path) -> Path:
 def test_a_test_that_does_not_judge_its_run_is_red_where_that_is_invalid_or_not_judged(
     repository: Path, python: Path
 ) -> None:
-    done = pytest_in(repository, python, "--runtime", "simulated")
+    done = pytest_in(repository, python, "--runtime", "simulated", timeout_s=600)
     assert done.returncode == 1
     for word in (
         "ERROR test_it.py::test_forgets",
@@ -101,3 +155,34 @@ def test_the_ini_file_leaves_it_to_the_tests(repository: Path, python: Path) -> 
     assert done.returncode == 0, done.stdout
     done = pytest_in(repository, python, "--runtime", "simulated", "-k", "forgets", "-o", "upheaval_verify=never")
     assert (done.returncode, "upheaval_verify 'never': use always or asked" in done.stdout) == (1, True), done.stdout
+
+
+def test_an_expected_failure_covers_the_body_and_neither_the_verdict_nor_the_end_of_the_cluster(
+    repository: Path, python: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (repository / "test_it.py").write_text(EXPECTED)
+    done = pytest_in(repository, python, "--runtime", "simulated", "-rA", timeout_s=600)
+    assert done.returncode == 1, done.stdout
+    for word in (
+        "XPASS test_it.py::test_passes_with_an_invalid_run",
+        "ERROR test_it.py::test_passes_with_an_invalid_run - Failed: ",
+        "the test passed, but its run is invalid",
+        "XFAIL test_it.py::test_fails_as_expected",
+        "XFAIL test_it.py::test_fails_as_it_must",
+        "XFAIL test_it.py::test_says_so_itself",
+        "XPASS test_it.py::test_passes_with_a_valid_run",
+        "FAILED test_it.py::test_passes_and_must_not - [XPASS(strict)] ticket 13",
+        "ERROR test_it.py::test_leaves_a_cluster_that_cannot_end - RuntimeError: ",
+        "1 failed, 3 xfailed, 3 xpassed, 2 errors",
+    ):
+        assert word in done.stdout, done.stdout
+    folders = {folder.name.partition("-2")[0]: folder for folder in (repository / "runs").iterdir()}
+    details = {
+        "test_passes_with_an_invalid_run": "every fifth",
+        "test_passes_and_must_not": "test_it.py::test_passes_and_must_not: [XPASS(strict)] ticket 13",
+        "test_leaves_a_cluster_that_cannot_end": "test_leaves_a_cluster_that_cannot_end: RuntimeError: its end fails",
+    }
+    assert folders.keys() == details.keys()
+    for name, detail in details.items():
+        assert main(["verify", str(folders[name])]) == 1
+        assert detail in capsys.readouterr().out

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.stranger import pytest_in, require_nothing_running, run_ids
+from upheaval.cli.main import main
 
 WORKLOAD = """
 from upheaval import Verdict
@@ -40,9 +41,16 @@ import pytest
 @pytest.fixture(params=["fails", "passes"])
 def checked(request, cluster):
     yield cluster
-    assert request.param == "passes"
+    assert request.param == "passes", "the ledger is not whole"
 
 def test_it(checked): pass
+
+@pytest.fixture(scope="module")
+def of_all():
+    yield
+    raise ValueError("of the module")
+
+def test_last(of_all, cluster): pass
 """
 
 UNTOUCHED = """
@@ -148,13 +156,21 @@ def test_errors_of_the_harness_in_a_test_show_the_test_and_one_line(tmp_path: Pa
     assert "chaos.py" in pytest_in(tmp_path, python, "--runtime", "simulated", "--full-trace").stdout
 
 
-def test_a_fixture_that_fails_after_its_test_leaves_the_run(tmp_path: Path, python: Path) -> None:
+def test_a_fixture_that_fails_after_its_test_leaves_a_run_that_says_so(
+    tmp_path: Path, python: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "test_it.py").write_text(CHECKED_LATE)
     done = pytest_in(tmp_path, python, "--runtime", "simulated")
     assert done.returncode == 1, done.stdout
-    (folder,) = (tmp_path / "runs").iterdir()
-    assert f"test_it.py::test_it[fails] left runs/{folder.name}: " in done.stdout
-    assert (folder / "manifest.json").exists()
+    for folder, name, why in zip(
+        sorted((tmp_path / "runs").iterdir()),
+        ("test_it[fails]", "test_last"),
+        ("AssertionError: the ledger is not whole", "ValueError: of the module"),
+        strict=True,
+    ):
+        assert f"test_it.py::{name} left runs/{folder.name}: " in done.stdout
+        assert main(["verify", str(folder)]) == 1
+        assert f"test_it.py::{name}: {why}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("is_link", [True, False])

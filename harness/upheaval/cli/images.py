@@ -31,21 +31,32 @@ def list_images(options: JsonOptions) -> int:
 
 
 def build(options: BuildOptions) -> int:
-    """Build all images that users need, or those that are named."""
+    """Build all images that users need, or those that are named. One that cannot be built keeps no other from it: the
+    first failure is the error, the others precede it.
+    """
     if options.base is not None and len(options.names) != 1:
         raise UsageError("--base is the base of one image: name it, as in `upheaval images build --base BASE node`")
     chosen = _chosen(options)
     built: list[dict[str, Any]] = []
+    failures: list[EnvironmentFault] = []
     with connected() as client:
         for image in chosen:
             begin = time.monotonic()
-            state = images.build(client, image, base=options.base, offline=options.offline, say=note)
+            try:
+                state = images.build(client, image, base=options.base, offline=options.offline, say=note)
+            except EnvironmentFault as error:
+                failures.append(error)
+                continue
             seconds = time.monotonic() - begin
             built.append({**_fields(state), "seconds": round(seconds, 1)})
             if not options.json:
                 print(f"{image.tag}: {state.size_mb:.0f} MB in {seconds:.0f} s", flush=True)
     if options.json:
         print(json.dumps(built, indent=2))
+    for failure in failures[1:]:
+        note(str(failure))
+    if failures:
+        raise failures[0]
     return 0
 
 

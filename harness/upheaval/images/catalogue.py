@@ -15,6 +15,8 @@ from upheaval_node.suggestions import did_you_mean
 
 DEBIAN_SUITE: Final = "bookworm"
 TOXIPROXY_VERSION: Final = "2.12.0"
+VOLUME: Final = "/var/lib/upheaval"
+"""Of every image that has one: its processes write there, and elsewhere to /tmp at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,7 @@ class Image:
 
 PYTHON_BASE: Final = DebianBase(f"upheaval/base:{DEBIAN_SUITE}", ("python3",))
 OFFLINE_BASE: Final = PYTHON_BASE.tag
-_PYTHON_IMAGE: Final = "python:3.11-slim"
+_PYTHON_IMAGE: Final = f"python:3.11-slim-{DEBIAN_SUITE}"
 _OUR_PACKAGES: Final = (
     "node/upheaval_node",
     "harness/upheaval",
@@ -115,7 +117,7 @@ NODE_TEST: Final = Image(
 TOXIPROXY: Final = Image(
     "toxiproxy",
     ("images/toxiproxy",),
-    f"shopify/toxiproxy:{TOXIPROXY_VERSION}",
+    f"ghcr.io/shopify/toxiproxy:{TOXIPROXY_VERSION}",
     GoBase(
         f"upheaval/base-toxiproxy:{TOXIPROXY_VERSION}",
         f"v{TOXIPROXY_VERSION}",

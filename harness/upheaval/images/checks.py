@@ -7,7 +7,7 @@ import json
 import uuid
 from typing import Any, Final
 
-from upheaval.images.catalogue import Image
+from upheaval.images.catalogue import VOLUME, Image
 from upheaval.images.sources import source_digest
 from upheaval.runtimes.docker.engine import Client, engine_errors, inspect
 from upheaval.runtimes.docker.labels import labels_of_run
@@ -49,8 +49,8 @@ def _problems_described(image: Image, attributes: dict[str, Any]) -> list[str]:
     health_check = (config.get("Healthcheck") or {}).get("Test") or ["NONE"]
     if image.has_health_check and health_check == ["NONE"]:
         problems.append("it has no health check")
-    if image.has_volume and not config.get("Volumes"):
-        problems.append("it names no volume")
+    if image.has_volume and VOLUME not in (config.get("Volumes") or ()):
+        problems.append(f"it names no volume {VOLUME}")
     missing = [label for label in _LABELS if not labels.get(label)]
     if missing:
         problems.append(f"it lacks the label {missing[0]}")
@@ -70,6 +70,8 @@ def _problems_inside(client: Client, image: Image, tag: str, attributes: dict[st
         status, output = _try(client, tag, command, volumes)
         if status:
             problems.append(f"`{' '.join(command)}` fails in it: {_last_line(output)}")
+    if VOLUME in volumes and _try(client, tag, ("test", "-w", VOLUME), [])[0]:
+        problems.append(f"its processes may not write to its volume {VOLUME}")
     return problems
 
 
@@ -86,7 +88,7 @@ def _problems_of_python(image: Image, status: int, output: str) -> list[str]:
 
 
 def _try(client: Client, tag: str, command: tuple[str, ...], volumes: list[str]) -> tuple[int, str]:
-    """Exit status and output of a command in it, with a read-only root, nothing to write but tmpfs, and no network."""
+    """Exit status and output of a command in it, with a read-only root, tmpfs on /tmp and `volumes`, and no network."""
     import docker
 
     with engine_errors(f"running {tag}"):

@@ -66,7 +66,7 @@ def _aeron(area: str) -> Iterator[Need]:
     used_by = "--system aeron"
     version = java_version(_output("java", "-version") or "")
     fits = version is not None and version >= _JAVA_LEAST
-    jdk = "apt-get install openjdk-17-jdk-headless"
+    jdk = "apt-get install default-jdk-headless"
     yield Need(area, "java", fits, str(version or ""), used_by, jdk)
     try:
         present, compiled = versions_at_hand(), has_classes()

@@ -14,6 +14,7 @@ from upheaval.runtimes.docker.containers import (
     Place,
     member_hosts,
     put_copies,
+    remove,
     start_container,
 )
 from upheaval.runtimes.docker.engine import engine_errors
@@ -65,7 +66,7 @@ class DockerCompanion(LiveCompanion[DockerNode]):
             )
         if container is not None and not self._is_as_wanted(container):
             with engine_errors(f"removing the container of {self.name}"):
-                container.remove()
+                remove(container)
         self.node.start()
 
     def _bring_copies(self, container: Any) -> None:

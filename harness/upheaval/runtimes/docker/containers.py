@@ -183,7 +183,12 @@ def _require_volume(client: Client, plan: ContainerPlan, system: SystemInContain
     with tempfile.TemporaryFile() as packed:
         _pack(plan, packed)
         carrier.put_archive(str(system.folder), packed)
-    carrier.remove(force=True)
+    remove(carrier)
+
+
+def remove(container: Any) -> None:
+    """Remove a container, and with it the volumes without a name that its image asks for."""
+    container.remove(force=True, v=True)
 
 
 def _pack(plan: ContainerPlan, packed: IO[bytes]) -> None:

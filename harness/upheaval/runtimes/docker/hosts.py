@@ -10,7 +10,7 @@ from dataclasses import replace
 from upheaval.errors import UsageError
 from upheaval.records import RunFolder
 from upheaval.runtimes import cluster_file
-from upheaval.runtimes.docker import collect
+from upheaval.runtimes.docker import collect, containers
 from upheaval.runtimes.docker.cluster import DockerCluster, require_image_of
 from upheaval.runtimes.docker.engine import engine_errors
 from upheaval.runtimes.renewal import Renewal, note_system, require_version
@@ -88,4 +88,4 @@ class DockerHosts:
             container = member.node.container(component)
             if container is not None:
                 with engine_errors(f"removing a container of member {member_id}"):
-                    container.remove(force=True)
+                    containers.remove(container)
