@@ -80,10 +80,17 @@ class PendingMessages:
         self._messages.append(_Pending(message_id, bytes(payload)))
 
     def append(self, log: LogPublisher, term_id: TermId, timestamp: int) -> int:
-        """Append messages to the leader's log, as far as it takes them. Returns their number."""
+        """Append messages to the leader's log, as far as it takes them. Returns their number.
+
+        Raises `TerminationError` for a message that no log of this term length takes. A container refuses it in
+        `offer`, so it came from another program, or from a snapshot of a log with longer terms.
+        """
         count = 0
         while count < MESSAGES_PER_POLL and self.has_unsent:
             message = self._messages[self._appended]
+            if LENGTH + len(message.payload) > log.max_message_length:
+                text = f"a message of {len(message.payload)} bytes of service {self.service_id} does not fit into the log"
+                raise TerminationError(text, expected=False)
             position = log.append_service_message(term_id, message.id, timestamp, message.payload)
             if position <= 0:
                 break

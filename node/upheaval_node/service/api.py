@@ -157,8 +157,8 @@ class Cluster(Protocol):
 
         It comes back as `on_session_message` without a session, to all services, exactly once under any leader. A
         message that the transport does not take now is kept and sent later. Returns a positive number. Raises
-        `UsageError` when the consensus module is not connected, and for a message that is too long for the control
-        channel (16 KiB).
+        `UsageError` when the consensus module is not connected, and for a message longer than 32 bytes less than an
+        eighth of the log's term, at most 16 KiB.
         """
 
 

@@ -23,7 +23,7 @@ from upheaval_node.service.api import ClusteredService, ClusterRole
 from upheaval_node.service.cluster_view import ClusterView
 from upheaval_node.service.entries import EntryApplier, versions_are_compatible
 from upheaval_node.service.log_consumer import LogConsumer
-from upheaval_node.service.module_proxy import ModuleProxy
+from upheaval_node.service.module_proxy import ModuleProxy, longest_offer
 from upheaval_node.service.raised import RaisedExceptions, is_of_service
 from upheaval_node.service.session import ContainerSession
 from upheaval_node.service.snapshot_taker import SnapshotTaker
@@ -416,6 +416,7 @@ class ServiceContainer:
         if image.join_position != self.view.log_position:
             raise self._broken_join(join, f"its image begins at {image.join_position}")
         self._log.attach(image, join.max_log_position)
+        self._module.longest_offer = longest_offer(image.term_length)
         self._owes_ack = True
         self._log_states.enter(LogState.AWAIT_JOIN_ACK)
 

@@ -12,13 +12,26 @@ from upheaval_node.errors import TerminationError, UsageError
 from upheaval_node.media.api import BACK_PRESSURED, Publication
 from upheaval_node.ports import Buffer
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.protocol.session_header import pack_session_header
+from upheaval_node.protocol.channel import TERM_LENGTH, Channel
+from upheaval_node.protocol.constants import SERVICE_CONTROL_CHANNEL
+from upheaval_node.protocol.frames import max_message_length
+from upheaval_node.protocol.session_header import LENGTH, pack_session_header
 from upheaval_node.types import Position, SessionId
 
 SEND_ATTEMPTS: Final = 3
 
 MAX_QUEUED_LENGTH: Final = 16 * 1024 * 1024
 """The most bytes by which a service may be ahead of its module."""
+
+_CONTROL_TERM_LENGTH: Final = Channel.parse(SERVICE_CONTROL_CHANNEL).get_size(TERM_LENGTH) or 0
+
+
+def longest_offer(log_term_length: int) -> int:
+    """The longest message in bytes that a service may offer to a log with terms of that length.
+
+    It must fit into the control stream and into the log, whose terms are equally long on every member.
+    """
+    return max_message_length(min(log_term_length, _CONTROL_TERM_LENGTH)) - LENGTH
 
 
 class ModuleProxy:
@@ -29,6 +42,8 @@ class ModuleProxy:
         self._service_id = service_id
         self._queue: deque[bytes] = deque()
         self._queued_length = 0
+        self.longest_offer = longest_offer(_CONTROL_TERM_LENGTH)
+        """Set for the log that is joined."""
 
     @property
     def has_backlog(self) -> bool:
@@ -77,11 +92,10 @@ class ModuleProxy:
 
         Raises `UsageError` without a module and for a message that is too long.
         """
-        header = pack_session_header(leadership_term_id, self._service_id, timestamp)
-        message = b"".join((header, *parts))
-        if len(message) > self._publication.max_message_length:
-            limit = self._publication.max_message_length - len(header)
-            raise UsageError(f"message of {len(message) - len(header)} bytes for the log, limit is {limit}")
+        message = b"".join((pack_session_header(leadership_term_id, self._service_id, timestamp), *parts))
+        length = len(message) - LENGTH
+        if length > self.longest_offer:
+            raise UsageError(f"message of {length} bytes for the log, limit is {self.longest_offer}")
         return self._send(message)
 
     def close(self) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from support.cluster_parts import PartsWorld
 from upheaval_node.cluster.pending_messages import PendingMessages, first_message_id, service_of
-from upheaval_node.errors import DecodeError
+from upheaval_node.errors import DecodeError, TerminationError
 from upheaval_node.protocol import cluster_messages as cm
 
 FIRST = -(1 << 63) + (2 << 56)
@@ -61,6 +61,18 @@ def test_a_member_that_reads_the_message_in_the_log_does_not_append_it() -> None
     pending = pending_of(b"a", b"b", b"c")
     pending.on_log_message(FIRST + 2)
     assert appended(world, pending) == [(FIRST + 3, 1234, b"c")]
+
+
+def test_a_message_that_the_log_cannot_hold_ends_the_leader() -> None:
+    """Not of a container: it would have refused it."""
+    world = PartsWorld()
+    pending = pending_of(b"a", bytes(8161), b"b")
+    log = world.leader.active_log
+    assert log is not None
+    with pytest.raises(TerminationError, match="8161 bytes of service 2 does not fit into the log") as caught:
+        pending.append(log, 7, 1234)
+    assert not caught.value.expected
+    assert appended(world, pending_of(bytes(8160))) == [(FIRST + 1, 1234, b"a"), (FIRST + 1, 1234, bytes(8160))]
 
 
 def test_a_service_behind_the_log_offers_what_the_log_has_already() -> None:

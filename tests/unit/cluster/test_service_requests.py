@@ -7,16 +7,20 @@ import pytest
 
 from support.cluster_world import ClusterWorld, KeepingService, Member
 from unit.cluster.test_snapshots import restart, take_snapshot
+from upheaval_node.errors import UsageError
 from upheaval_node.service.api import ClientSession, SnapshotImage, SnapshotPublication
 
 
 class Asking(KeepingService):
-    """Does what messages say: `t ID DELAY` schedules, `c ID` cancels, `o TEXT` offers; notes what comes of it."""
+    """Does what messages say: `t ID DELAY` schedules, `c ID` cancels, `o TEXT` offers, `l LENGTH` offers zeros; notes
+    what comes of it.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.fired: list[tuple[int, int]] = []
         self.from_services: list[bytes] = []
+        self.refused: list[str] = []
 
     def on_session_message(
         self, session: ClientSession | None, timestamp: int, payload: memoryview, position: int
@@ -37,6 +41,11 @@ class Asking(KeepingService):
                 cluster.cancel_timer(int(correlation_id))
             case [b"o", text]:
                 assert cluster.offer(text, b"/%d" % len(self.messages)) > 0
+            case [b"l", length]:
+                try:
+                    cluster.offer(bytes(int(length)))
+                except UsageError as error:
+                    self.refused.append(str(error))
             case _:
                 raise AssertionError(words)
 
@@ -169,6 +178,20 @@ def test_messages_of_services_are_in_the_log_once_whoever_leads() -> None:
     for member in world.members.values():
         names = Counter(text.split(b"/")[0] for text in asking(member).from_services)
         assert max(names.values()) == 1
+
+
+def test_a_message_that_the_log_cannot_hold_is_refused_on_every_member_and_in_every_replay() -> None:
+    """The log has terms of 64 KiB, the control channel of 128 KiB."""
+    world, _ = started()
+    ask(world, b"l 8161", b"l 16353", b"l 8160", b"o x")
+    texts = [f"message of {length} bytes for the log, limit is 8160" for length in (8161, 16353)]
+
+    def has_all(member: Member) -> bool:
+        return (asking(member).refused, list(map(len, asking(member).from_services))) == (texts, [8160, 3])
+
+    world.until(lambda: all(map(has_all, world.members.values())))
+    restart(world)
+    world.until(lambda: all(map(has_all, world.members.values())))
 
 
 @pytest.mark.parity("SI-03")

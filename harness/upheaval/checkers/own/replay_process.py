@@ -220,8 +220,8 @@ def _shown(answer: Sequence[bytes], payloads: Payloads) -> str:
 
 def read_log(run: str, member: int, end: int) -> list[LoggedMessage]:
     """The log of a member up to `end`."""
-    messages = (LoggedMessage(*message) for message in RecordedLog(RunFolder(run).member(member)).messages())
-    return [message for message in messages if message.position <= end]
+    log = RecordedLog(RunFolder(run).member(member))
+    return [LoggedMessage(*message, log.term_length) for message in log.messages() if message[0] <= end]
 
 
 _TASKS: Final[Mapping[str, Callable[[Order, Sequence[LoggedMessage]], dict[str, object]]]] = {

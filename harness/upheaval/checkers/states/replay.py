@@ -14,7 +14,7 @@ from typing import Final
 
 from upheaval.checkers.evidence.log_messages import decode_message, is_session_message
 from upheaval.checkers.own.effects import Effects
-from upheaval_node.errors import DecodeError, NodeError
+from upheaval_node.errors import DecodeError, NodeError, UsageError
 from upheaval_node.ports import Buffer
 from upheaval_node.protocol import cluster_messages as cm, session_header
 from upheaval_node.protocol.codec import NULL_INT32
@@ -22,6 +22,7 @@ from upheaval_node.service.api import ClientSession, ClusteredService, ClusterRo
 from upheaval_node.service.loader import SHORT_NAMES, load_service
 
 _LONGEST_MESSAGE: Final = 64 * 1024
+_CONTROL_LIMIT: Final = 16 * 1024
 _OF_OTHER_SERVICES: Final = -(1 << 63) + (1 << 56)
 """The session ids of messages that a member's first service put into the log are below this number."""
 _FAILURES: Final = (ArithmeticError, LookupError, ValueError, TypeError, NodeError)
@@ -35,6 +36,8 @@ class LoggedMessage:
 
     position: int
     content: bytes
+    term_length: int = 1 << 30
+    """Bytes of a term of the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +141,7 @@ class _Cluster:
     sessions: dict[int, ClientSession] = field(default_factory=dict)
     timers: dict[int, int] = field(default_factory=dict)
     offered: int = 0
+    term_length: int = 0
     pending: deque[bytes] = field(default_factory=deque)
     record: _Record = field(default_factory=_Record)
 
@@ -164,8 +168,13 @@ class _Cluster:
         return True
 
     def offer(self, *parts: Buffer) -> int:
+        message = b"".join(parts)
+        # It must fit into the control stream and into the log, which take an eighth of a term.
+        longest = min(self.term_length // 8, _CONTROL_LIMIT) - session_header.LENGTH
+        if len(message) > longest:
+            raise UsageError(f"message of {len(message)} bytes for the log, limit is {longest}")
         self.offered += 1
-        self.pending.append(b"".join(parts))
+        self.pending.append(message)
         self.record.offers.append(self.pending[-1])
         return max(len(self.pending[-1]), 1)
 
@@ -314,7 +323,7 @@ class Replay:
         return asks
 
     def _apply(self, message: LoggedMessage) -> bool:
-        self._cluster.log_position = message.position
+        self._cluster.log_position, self._cluster.term_length = message.position, message.term_length
         content = message.content
         if is_session_message(content):
             self._apply_message(content, message.position)

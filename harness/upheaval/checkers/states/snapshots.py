@@ -108,7 +108,8 @@ def check_snapshots(
         else:
             replayed_alone = NotApplicable(Promise.SNAPSHOT_IS_REPLAY, _NO_SNAPSHOT)
         return [NotApplicable(Promise.STATES_AGREE, _NO_SNAPSHOT), replayed_alone]
-    log = [LoggedMessage(*message) for message in RecordedLog(run.member(log_member)).messages()]
+    recorded = RecordedLog(run.member(log_member))
+    log = [LoggedMessage(*message, recorded.term_length) for message in recorded.messages()]
     expected = {state.position: state for state in expected_states(manifest.service, log)} if can_run else {}
     agree = _states_agree(snapshots, expected, log, manifest.service, own, Payloads.of(run))
     asked = {place.position: place for place in snapshot_fields.places(log)}
