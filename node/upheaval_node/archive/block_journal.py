@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 from zlib import crc32
 
 from upheaval_node.errors import DamageError
+from upheaval_node.types import NULL_POSITION
 
 CAPACITY: Final = 1024
 RECORD_LENGTH: Final = 40
@@ -62,10 +63,11 @@ def _check(body: bytes, unsynced: bytes) -> int:
 
 
 def read_records(ring: bytes) -> list[BlockRecord]:
-    """The records of the newest lap up to the first gap, oldest first.
+    """The records of the newest lap, oldest first: all of durable blocks, and the others up to the first gap.
 
     A record that never reached the disk leaves an older record or nothing in its place. The records after it do not
-    count.
+    count. A durable record can be missing only because the one that took its place a lap later was torn, or because
+    the ring was damaged. Its block was durable in any case.
     """
     by_sequence: dict[int, BlockRecord] = {}
     for offset in range(0, len(ring) - RECORD_LENGTH + 1, RECORD_LENGTH):
@@ -79,14 +81,31 @@ def read_records(ring: bytes) -> list[BlockRecord]:
     if not by_sequence:
         return []
     newest = max(by_sequence)
-    lap = sorted(sequence for sequence in by_sequence if sequence > newest - CAPACITY)
-    records = [by_sequence[lap[0]]]
-    for sequence in lap[1:]:
-        record = by_sequence[sequence]
-        if sequence != records[-1].sequence + 1 or record.start != records[-1].end:
+    lap = [by_sequence[sequence] for sequence in sorted(by_sequence) if sequence > newest - CAPACITY]
+    durable = durable_sequence(lap)
+    records = lap[:1]
+    for record in lap[1:]:
+        following = records[-1].sequence + 1
+        if record.sequence > max(following, durable):
+            break
+        if record.sequence == following and record.start != records[-1].end:
             break
         records.append(record)
     return records
+
+
+def is_synced(records: list[BlockRecord]) -> bool:
+    """Whether the records show that they were written at sync level 1 or 2."""
+    return any(record.unsynced for record in records)
+
+
+def durable_end(records: list[BlockRecord]) -> int:
+    """The position up to which all bytes of the segment are known to have been durable; -1 at sync level 0."""
+    if not is_synced(records):
+        return NULL_POSITION
+    durable = durable_sequence(records)
+    # What is older than the first record was durable when the ring no longer held its record.
+    return max((record.end for record in records if record.sequence < durable), default=records[0].start)
 
 
 def durable_sequence(records: list[BlockRecord]) -> int:

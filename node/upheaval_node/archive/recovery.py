@@ -19,6 +19,7 @@ from upheaval_node.archive.segments import (
     segment_file_name,
     start_term_base,
 )
+from upheaval_node.errors import DamageError
 from upheaval_node.ports import Storage
 from upheaval_node.protocol.frames import TYPE_DATA, TYPE_PAD, position_bits_to_shift, term_id_at
 from upheaval_node.types import FRAME_HEADER_LENGTH, NULL_POSITION, align
@@ -140,10 +141,22 @@ def recover(
         base -= 1
         if bases and bases[-1] > base:
             cut = f"segment {base + 1} is missing"
-    if cut is not None:
-        later = sum(start > base for start in bases)
-        cut += f", {later} later segments removed" if later else ""
+    later = [start for start in bases if start > base]
+    if cut is not None and later:
+        # A segment gets its successor before its last sync, and loses its journal afterwards.
+        is_durable = base not in bases or not _journal(storage, directory, entry, base)
+        if is_durable and any(block_journal.is_synced(_journal(storage, directory, entry, one)) for one in later):
+            raise DamageError(f"what was made durable from {position} on has changed: {cut}")
+        cut += f", {len(later)} later segments removed"
     return Recovery(position, cut)
+
+
+def _journal(storage: Storage, directory: str, entry: RecordingEntry, base: int) -> list[block_journal.BlockRecord]:
+    file = storage.open(f"{directory}/{segment_file_name(entry.recording_id, base)}")
+    try:
+        return block_journal.read_records(file.read(entry.segment_length, block_journal.LENGTH))
+    finally:
+        file.close()
 
 
 def _recover_segment(
@@ -217,7 +230,7 @@ def segment_end(
     `read(position, length)` reads the segment's file, `file_length` is how long that is. With a block journal only
     what it proves counts. Without one (a file of Aeron's, or one whose length a power cut took) a last frame that
     may be torn is left out: a complete frame whose payload ends in a sector of zeros then looks torn, too, unless it
-    has the right `checksum`. Raises `DamageError` where the journal says that durable bytes have changed.
+    has the right `checksum`. Raises `DamageError` where the journal shows that durable bytes have changed.
     """
     start = max(base, entry.start_position)
     full = base + entry.segment_length
@@ -228,6 +241,8 @@ def segment_end(
     elif limit != NULL_POSITION:
         end = min(end, limit)
     extent = walk_frames(read, entry, start, end)
+    if extent.end < (durable := block_journal.durable_end(records)):
+        raise DamageError(f"what was made durable from {extent.end} to {durable} has changed")
     # A full segment with a successor has lost its journal because it was complete.
     is_complete = extent.end == full and not is_last
     is_unproven = not records and limit == NULL_POSITION and extent.end > start and not is_complete
