@@ -82,6 +82,7 @@ class MemoryFile:
 
     def read(self, offset: int, length: int) -> bytes:
         self._check()
+        self._storage.longest_read = max(self._storage.longest_read, length)
         return bytes(self._content.now[offset : offset + length])
 
     def write(self, offset: int, parts: Sequence[Buffer]) -> None:
@@ -137,6 +138,7 @@ class MemoryStorage:
         # Called before every write and truncation; what it raises leaves the file as it is.
         self.before_change: Callable[[], None] | None = None
         self.count_open = 0
+        self.longest_read = 0
         self.count_writes = 0
         self.count_syncs = 0
 

@@ -68,6 +68,8 @@ class Replayer:
         if 0 < params.file_io_max_length < entry.mtu:
             raise RequestError(f"fileIoMaxLength={params.file_io_max_length} < mtuLength={entry.mtu}")
         limit = self._limit(entry, position, params)
+        wanted = params.file_io_max_length
+        io_max_length = min(wanted, settings.io_max_length) if wanted > 0 else settings.io_max_length
         reader = SegmentReader(self._context.storage, self._context.directory, entry, checksum=self._checksum)
         try:
             if entry.start_position < position < limit.current() and not reader.check_first_frame(position):
@@ -87,7 +89,7 @@ class Replayer:
             limit=limit,
             reader=reader,
             publication=publication,
-            io_max_length=params.file_io_max_length if params.file_io_max_length > 0 else settings.io_max_length,
+            io_max_length=io_max_length,
             connect_timeout_ns=settings.connect_timeout_ns,
         )
         self._sessions[session.session_id] = (session, requester)

@@ -1,6 +1,7 @@
 """What is recorded is what was published, whatever happens in between, and a replay gives it back."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -14,6 +15,7 @@ from upheaval_node.archive.segments import segment_file_name
 from upheaval_node.bell import Bell
 from upheaval_node.counters import COMMIT_POSITION
 from upheaval_node.media.api import Publication
+from upheaval_node.protocol import archive_messages as am
 from upheaval_node.protocol.archive_messages import RecordingSignal
 from upheaval_node.protocol.frames import position_bits_to_shift, term_id_at
 from upheaval_node.settings import KIB, MIB, ArchiveSettings
@@ -472,3 +474,19 @@ def test_follow_helper_sees_positions_of_the_recording() -> None:
     world.settle()
     replay = world.call(member.client.replay(0, -1, -2, "aeron:ipc", 900))
     assert follow(world, member, replay) == [(publication.position, b"x" * 10)]
+
+
+@pytest.mark.parametrize(("wanted", "longest"), [(2048, 2048), (4096, 4096), (2**31 - 1, 4096), (-1, 4096)])
+def test_a_request_may_have_a_replay_read_less_at_once_but_not_more(wanted: int, longest: int) -> None:
+    world = ArchiveWorld()
+    member = world.member(settings=replace(SETTINGS, io_max_length=4 * KIB))
+    publication, _ = started(world, member)
+    offer(world, publication, *texts(300, 100))
+    world.settle()
+    member.storage.longest_read = 0
+    request = am.ReplayRequest(
+        recording_id=0, position=0, length=-2, replay_stream_id=900, file_io_max_length=wanted, replay_channel="aeron:ipc"
+    )
+    received = follow(world, member, world.call(member.client.request(request)))
+    assert [payload for _, payload in received] == texts(300, 100)
+    assert member.storage.longest_read == longest
