@@ -8,7 +8,7 @@ the descriptor.
 
 import struct
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from upheaval_node.archive.checksums import Checksum
@@ -54,6 +54,7 @@ _DESCRIPTOR_NAMES: Final = (
     "session_id",
     "stream_id",
 )
+_TEXT_NAMES: Final = ("stripped_channel", "original_channel", "source_identity")
 _LENGTH: Final = struct.Struct("<I")
 
 _DESCRIPTOR_FIELDS_ON_WIRE: Final = 16
@@ -105,6 +106,11 @@ class RecordingEntry:
         stop = self.stop_position
         if stop != NULL_POSITION and (stop < self.start_position or stop % FRAME_ALIGNMENT):
             raise DecodeError(f"recording {self.recording_id}: stop position {stop}")
+
+    def take(self, changed: "RecordingEntry") -> None:
+        """Take all values but the place in the file."""
+        for name in (*_DESCRIPTOR_NAMES, *_TEXT_NAMES, "state", "checksum"):
+            setattr(self, name, getattr(changed, name))
 
     def encode(self, min_length: int = 0, checksum: Checksum | None = None) -> bytes:
         """Encode descriptor header and descriptor, zero-padded to the catalog's alignment and at least `min_length`.
@@ -203,7 +209,7 @@ def _decode_entry(data: bytes, offset: int) -> RecordingEntry:
         texts.append(data[position - text_length : position].decode("ascii", "replace"))
     if state not in am.RecordingState.__members__.values():
         raise DecodeError(f"state {state}")
-    names = (*_DESCRIPTOR_NAMES, "stripped_channel", "original_channel", "source_identity")
+    names = (*_DESCRIPTOR_NAMES, *_TEXT_NAMES)
     entry = RecordingEntry(
         **dict(zip(names, (*fields, *texts), strict=True)),
         state=am.RecordingState(state),
@@ -308,56 +314,57 @@ class Catalog:
         return entry
 
     def record_stopped(self, entry: RecordingEntry, position: int, timestamp: int) -> None:
-        """Write where and when (epoch ms) an active recording ended."""
+        """Write where and when (epoch ms) an active recording ended. It has ended also where that raises."""
         entry.stop_position = position
         entry.stop_timestamp = timestamp
-        self._rewrite(entry)
+        self._rewrite(entry, entry)
 
     def record_extended(
         self, entry: RecordingEntry, *, control_session_id: int, correlation_id: int, session_id: int
     ) -> None:
         """Mark the recording as active again, for another request and with another session."""
-        entry.control_session_id = control_session_id
-        entry.correlation_id = correlation_id
-        entry.session_id = session_id
-        entry.stop_timestamp = NULL_VALUE
-        entry.stop_position = NULL_POSITION
-        self._rewrite(entry)
+        extended = replace(
+            entry,
+            control_session_id=control_session_id,
+            correlation_id=correlation_id,
+            session_id=session_id,
+            stop_timestamp=NULL_VALUE,
+            stop_position=NULL_POSITION,
+        )
+        self._rewrite(entry, extended)
 
     def record_start(self, entry: RecordingEntry, position: int) -> None:
         """Change the start position of a recording to another segment."""
-        entry.start_position = position
-        self._rewrite(entry)
+        self._rewrite(entry, replace(entry, start_position=position))
 
     def record_channel(self, entry: RecordingEntry, original: str, stripped: str) -> None:
         """Change the channel under which the recording is found."""
-        entry.original_channel = original
-        entry.stripped_channel = stripped
-        self.replace(entry)
+        self.replace(entry, replace(entry, original_channel=original, stripped_channel=stripped))
 
     def record_deleted(self, entry: RecordingEntry) -> None:
         """Mark the recording as deleted: its entry stays in the file, but no search finds it."""
-        entry.state = am.RecordingState.DELETED
-        self._rewrite(entry)
+        self._rewrite(entry, replace(entry, state=am.RecordingState.DELETED))
         del self._by_id[entry.recording_id]
 
     def deleted_ids(self) -> set[int]:
         """The ids of purged recordings, which may have left files behind."""
         return {entry.recording_id for entry in self._raw if entry.state == am.RecordingState.DELETED}
 
-    def replace(self, entry: RecordingEntry) -> None:
-        """Write an entry whose texts or lengths changed. If it grew, the entries after it shift to the right.
+    def replace(self, entry: RecordingEntry, changed: RecordingEntry) -> None:
+        """Write `changed` in place of `entry`, which takes its values. Texts and lengths may differ. If the entry
+        grows, the entries after it shift to the right.
 
         A change of the entry's length is durable when the call returns. Raises `StorageError`: the file is then either
         the old one, or the new one under a name that a power cut may take back.
         """
         start, old_end = entry.offset, entry.offset + DESCRIPTOR_HEADER_LENGTH + entry.length
-        data = entry.encode(entry.length, self._checksum)
+        data = changed.encode(entry.length, self._checksum)
         growth = len(data) - (old_end - start)
         if growth == 0:
-            self._rewrite(entry)
+            self._rewrite(entry, changed)
             return
         self._replace_file(self._image[:start] + data + self._image[old_end:])
+        entry.take(changed)
         entry.length = len(data) - DESCRIPTOR_HEADER_LENGTH
         for other in self._raw:
             if other.offset > start:
@@ -417,10 +424,12 @@ class Catalog:
         except StorageError as failure:
             finished(failure)
 
-    def _rewrite(self, entry: RecordingEntry) -> None:
-        end = entry.offset + DESCRIPTOR_HEADER_LENGTH + entry.length
-        self._image[entry.offset : end] = entry.encode(entry.length, self._checksum)
-        self._write(entry.offset, end)
+    def _rewrite(self, entry: RecordingEntry, changed: RecordingEntry) -> None:
+        """Write `changed` in place of `entry`, which takes its values when the file has them."""
+        data = changed.encode(entry.length, self._checksum)
+        self._file.write(entry.offset, (data,))
+        self._image[entry.offset : entry.offset + len(data)] = data
+        entry.take(changed)
 
     def _write(self, start: int, end: int) -> None:
         self._file.write(start, (bytes(self._image[start:end]),))

@@ -22,7 +22,7 @@ from upheaval_node.counters import (
     recording_position_key,
     recording_position_label,
 )
-from upheaval_node.errors import NodeError
+from upheaval_node.errors import NodeError, StorageError
 from upheaval_node.media.api import Image, Subscription
 from upheaval_node.protocol.archive_messages import RecordingSignal
 from upheaval_node.types import NULL_POSITION, NULL_VALUE, Now
@@ -255,12 +255,16 @@ class Recorder:
             checksum=self._checksum,
         )
         if subscription.extends is not None:
-            self._context.catalog.record_extended(
-                entry,
-                control_session_id=subscription.requester.sink.control_session_id,
-                correlation_id=subscription.requester.correlation_id,
-                session_id=image.session_id,
-            )
+            try:
+                self._context.catalog.record_extended(
+                    entry,
+                    control_session_id=subscription.requester.sink.control_session_id,
+                    correlation_id=subscription.requester.correlation_id,
+                    session_id=image.session_id,
+                )
+            except StorageError:
+                writer.close(is_whole=False)
+                raise
         session = self._open_session(subscription, entry, image, writer)
         subscription.sessions.append(session)
         self._sessions[entry.recording_id] = session

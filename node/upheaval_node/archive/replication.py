@@ -10,7 +10,7 @@ News go to the requester under the replication id; REPLICATE_END is always the l
 local recording comes from the recorder and may come later.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
@@ -239,10 +239,8 @@ class ReplicationSession:
             copy.recording_id = dst_id
             copy.validate()
             remove_segments(self._context.storage, self._context.directory, dst_id)
-            for name in (field.name for field in fields(copy)):
-                if name not in ("offset", "length", "control_session_id", "correlation_id"):
-                    setattr(existing, name, getattr(copy, name))
-            self._context.catalog.replace(existing)
+            copy.control_session_id, copy.correlation_id = existing.control_session_id, existing.correlation_id
+            self._context.catalog.replace(existing, copy)
         return existing
 
     def _extend(self) -> None:

@@ -100,7 +100,11 @@ class SegmentWriter:
         self.position = position
         removed = remove_segments(storage, directory, entry.recording_id, from_base=self._base + 1)
         self._file = self._open_segment(position - self._base, sync_directory=removed > 0)
-        self._cut_journals()
+        try:
+            self._cut_journals()
+        except StorageError:
+            self._file.close()
+            raise
 
     def write(self, data: Buffer, end: int) -> None:
         """Write whole frames at the current position. `end` is their end, padding included. Raises `StorageError`.
@@ -126,9 +130,17 @@ class SegmentWriter:
             file.sync(self._sync_level)
 
     def sync_later(self, done: SyncDone) -> None:
-        """Make everything written so far durable, including segments that have been filled. One call at a time."""
+        """Make everything written so far durable, including segments that have been filled. One call at a time.
+
+        After an error, which may also be raised, only `close` may follow.
+        """
         current, sequence = self._file, self._sequence
         files, self._retired = [*self._retired, current], []
+
+        def give_up() -> None:
+            for file in files:
+                if file is not current:
+                    file.close()
 
         def next_file(error: Exception | None) -> None:
             finished = files.pop(0)
@@ -143,9 +155,15 @@ class SegmentWriter:
                 error = error or failure
             if error is None:
                 self._synced_sequence = sequence
+            else:
+                give_up()
             done(error)
 
-        files[0].sync_later(self._sync_level, next_file)
+        try:
+            files[0].sync_later(self._sync_level, next_file)
+        except StorageError:
+            give_up()
+            raise
 
     def close(self, *, is_whole: bool = True) -> None:
         """Close the files. If `is_whole`, everything written counts and the journals are cut off."""
@@ -170,10 +188,12 @@ class SegmentWriter:
         ]
         for base in reversed(lower):
             file = self._storage.open(f"{self._directory}/{segment_file_name(self._recording_id, base)}")
-            if file.size() <= self._segment_length:
+            try:
+                if file.size() <= self._segment_length:
+                    break
+                file.truncate(self._segment_length)
+            finally:
                 file.close()
-                break
-            self._close_full(file)
 
     def _journal(self, end: int, length: int, checksum: int) -> None:
         unsynced = self._sequence + 1 - self._synced_sequence if self._sync_level > 0 else 0
@@ -195,18 +215,22 @@ class SegmentWriter:
         path = f"{self._directory}/{segment_file_name(self._recording_id, self._base)}"
         is_new = not self._storage.exists(path)
         file = self._storage.open(path, create=True)
-        if not is_new:
-            file.truncate(length)
-        file.truncate(self._segment_length + block_journal.LENGTH)
-        # The first record marks where this run begins: without a second record, this run wrote nothing.
-        record = BlockRecord(self._sequence, self.position, self.position, 0, crc32(b""))
-        file.write(self._segment_length + record.offset, (record.pack(),))
-        self._sequence += 1
-        if self._sync_level > 0:
-            # Once per segment: its name and its first record must be durable before anything that they prove.
-            file.sync(self._sync_level)
-            if is_new or sync_directory:
-                self._storage.sync_directory(self._directory)
+        try:
+            if not is_new:
+                file.truncate(length)
+            file.truncate(self._segment_length + block_journal.LENGTH)
+            # The first record marks where this run begins: without a second record, this run wrote nothing.
+            record = BlockRecord(self._sequence, self.position, self.position, 0, crc32(b""))
+            file.write(self._segment_length + record.offset, (record.pack(),))
+            self._sequence += 1
+            if self._sync_level > 0:
+                # Once per segment: its name and its first record must be durable before anything that they prove.
+                file.sync(self._sync_level)
+                if is_new or sync_directory:
+                    self._storage.sync_directory(self._directory)
+        except StorageError:
+            file.close()
+            raise
         return file
 
 

@@ -98,9 +98,9 @@ def test_an_entry_that_grows_moves_those_after_it() -> None:
     made = catalog(storage)
     first, second = made.add(entry()), made.add(entry(original_channel="aeron:ipc?alias=second"))
     first.original_channel = "aeron:ipc?alias=" + "x" * 500
-    made.replace(first)
+    made.replace(first, first)
     second.stop_position = 320
-    made.replace(second)
+    made.replace(second, second)
 
     read = decode_catalog(storage.content(PATH))
     assert read.problems == ()
@@ -127,7 +127,7 @@ def test_an_entry_that_grows_never_tears_the_others(seed: int, change: int, is_p
 
     storage.before_change = end
     with contextlib.suppress(ProcessEndedError):
-        made.replace(first)
+        made.replace(first, first)
     storage.before_change = None
     if is_power_cut:
         storage.power_cut(Random(seed))
@@ -145,7 +145,7 @@ def test_a_force_during_a_change_of_the_file_is_answered() -> None:
     done: list[Exception | None] = []
     made.force(done.append)
     first.original_channel = "aeron:ipc?alias=" + "x" * 500
-    made.replace(first)
+    made.replace(first, first)
     made.force(done.append)
     storage.run_syncs()
     storage.run_syncs()
@@ -160,7 +160,7 @@ def test_an_entry_that_shrinks_keeps_its_place() -> None:
     first, second = made.add(entry(original_channel="aeron:ipc?alias=" + "x" * 300)), made.add(entry())
     offset = second.offset
     first.original_channel = "aeron:ipc"
-    made.replace(first)
+    made.replace(first, first)
 
     read = decode_catalog(storage.content(PATH))
     assert read.entries[0].original_channel == "aeron:ipc"
