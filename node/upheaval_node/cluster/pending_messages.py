@@ -89,7 +89,8 @@ class PendingMessages:
         while count < MESSAGES_PER_POLL and self.has_unsent:
             message = self._messages[self._appended]
             if LENGTH + len(message.payload) > log.max_message_length:
-                text = f"a message of {len(message.payload)} bytes of service {self.service_id} does not fit into the log"
+                length = len(message.payload)
+                text = f"a message of {length} bytes of service {self.service_id} does not fit into the log"
                 raise TerminationError(text, expected=False)
             position = log.append_service_message(term_id, message.id, timestamp, message.payload)
             if position <= 0:

@@ -485,7 +485,12 @@ def test_a_request_may_have_a_replay_read_less_at_once_but_not_more(wanted: int,
     world.settle()
     member.storage.longest_read = 0
     request = am.ReplayRequest(
-        recording_id=0, position=0, length=-2, replay_stream_id=900, file_io_max_length=wanted, replay_channel="aeron:ipc"
+        recording_id=0,
+        position=0,
+        length=-2,
+        replay_stream_id=900,
+        file_io_max_length=wanted,
+        replay_channel="aeron:ipc",
     )
     received = follow(world, member, world.call(member.client.request(request)))
     assert [payload for _, payload in received] == texts(300, 100)

@@ -1,4 +1,4 @@
-"""What a replay of a service may offer to the log: what a member could, which depends on the length of the log's terms."""
+"""A replay of a service may offer to the log what a member may, which depends on the length of the log's terms."""
 
 from pathlib import Path
 
