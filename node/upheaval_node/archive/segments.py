@@ -189,11 +189,13 @@ class SegmentWriter:
         for base in reversed(lower):
             file = self._storage.open(f"{self._directory}/{segment_file_name(self._recording_id, base)}")
             try:
-                if file.size() <= self._segment_length:
-                    break
-                file.truncate(self._segment_length)
+                has_journal = file.size() > self._segment_length
+                if has_journal:
+                    file.truncate(self._segment_length)
             finally:
                 file.close()
+            if not has_journal:
+                break
 
     def _journal(self, end: int, length: int, checksum: int) -> None:
         unsynced = self._sequence + 1 - self._synced_sequence if self._sync_level > 0 else 0
