@@ -317,8 +317,7 @@ class ServiceContainer:
         if self._now.ns >= self._check_deadline_ns:
             self._check_deadline_ns = self._now.ns + LIVENESS_CHECK_INTERVAL_NS
             self._check_module_lives()
-        work = self._control.poll(self._on_control, 1)
-        work += self._act_on_control()
+        work = self._control.poll(self._on_control, 1) + self._act_on_control()
         if self._states.current is not ContainerState.ACTIVE:
             return work + 1
         if self._snapshot.is_active:
