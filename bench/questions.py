@@ -103,7 +103,7 @@ def write_runs(where: str, batch: str, runs: Sequence[tuple[object, ...]], rando
         rows["trace"] += trace_of(run, random)
         verdict = Verdict.INVALID if number % 10 == 3 else Verdict.VALID
         judged[run] = Report(f"/runs/{run}", (Finding(Promise.LINEARIZABLE, verdict, f"{number} operations"),))
-    written = write_file(where, "verdicts", batch, verdict_rows(judged, {run: run for run in judged}))
+    written = write_file(where, "verdicts", batch, verdict_rows(judged, {run: run for run in judged}, {}))
     for table, columns in (("history", HISTORY), ("faults", FAULTS), ("trace", TRACE)):
         written += write_file(where, table, batch, batches(rows[table], arrow_schema(columns)))
     columns = STORED["runs"].removesuffix(", batch string")
