@@ -18,7 +18,7 @@ from upheaval.errors import UsageError
 from upheaval.records import RunFolder, write_atomically
 from upheaval.records.labels import LabelsOfIngest, labels_of
 from upheaval_chaos.exit_status import CommandStatus
-from upheaval_pipeline.engines import AUTO, DUCKDB, SPARK, chosen, engine_of, require_lake_reader
+from upheaval_pipeline.engines import DUCKDB, SPARK, chosen, chosen_for, engine_of, require_lake_reader
 from upheaval_pipeline.session import require_spark
 from upheaval_pipeline.shown_session import shown_session
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 ROWS_MAX = 1000
 """Of the answer to a question."""
 CSV, JSON, PARQUET = parsing.TABLE_FORMATS
-_ENGINES = {DUCKDB: "DuckDB", SPARK: "Spark"}
 
 
 def verify_on_spark(options: RunsOptions) -> int:
@@ -166,7 +165,8 @@ def query(options: QueryOptions) -> int:
     from upheaval_pipeline.query import ask, shown_tables
 
     lake = open_lake(options.lake)
-    with engine_of(_chosen(options.engine, options.master), options.master) as engine:
+    queries = [] if options.sql is None else [options.sql]
+    with engine_of(_chosen(lake, queries, options), options.master) as engine:
         if options.sql is None:
             print(table([["name", "a row is", "columns"], *map(list, shown_tables(engine, lake))]))
             return 0
@@ -182,12 +182,12 @@ def query(options: QueryOptions) -> int:
     return 0
 
 
-def _chosen(wanted: str, master: str | None) -> str:
+def _chosen(lake: "Lake", queries: Sequence[str], options: QueryOptions | AskOptions) -> str:
     """The engine, printed when the command chose it."""
-    engine = chosen(wanted, master)
-    if wanted == AUTO:
-        _say(f"{_ENGINES[engine]} reads the lake (--engine)")
-    return engine
+    choice = chosen_for(lake, queries, options.engine, options.master)
+    if choice.why:
+        _say(f"engine: {choice.engine}, because {choice.why}")
+    return choice.engine
 
 
 def ui_of_lake(options: UiOptions) -> int:
@@ -217,8 +217,8 @@ def ask(options: AskOptions) -> int:
         raise UsageError(f"answers have different columns: name one question for --format {options.format}")
     lake = open_lake(options.lake)
     asked = Asked(options.slo, options.between)
-    with engine_of(_chosen(options.engine, options.master), options.master) as engine:
-        queries = [UNKNOWN_VALUES, SUMMARY, UNJUDGED, *(question.sql for question in wanted)]
+    queries = [UNKNOWN_VALUES, SUMMARY, UNJUDGED, *(question.sql for question in wanted)]
+    with engine_of(_chosen(lake, queries, options), options.master) as engine:
         unknown, summary, unjudged, *results = ask_all(engine, lake, queries, ROWS_MAX, asked)
     if unknown.rows:
         values = ", ".join(f"{label}={value}" for label, value in unknown.rows)

@@ -82,5 +82,12 @@ def duck_engine() -> Iterator[DuckEngine]:
         yield DuckEngine(connection)
 
 
+def memory_limit() -> int:
+    """Bytes that DuckDB allows itself: 80 % of the memory of the machine, or of its control group."""
+    with duckdb.connect() as connection:
+        (size,) = connection.execute("SELECT parse_formatted_bytes(current_setting('memory_limit'))").fetchall()[0]
+    return int(size)
+
+
 def _first_line(error: Exception) -> str:
     return str(error).strip().splitlines()[0]

@@ -1,16 +1,20 @@
 """Which engine answers queries over a lake, and whether it is there."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from upheaval.errors import EnvironmentFault
 from upheaval.extras import install_line
 from upheaval_pipeline.connect import connect_session, is_connect
 from upheaval_pipeline.engine import Engine
-from upheaval_pipeline.session import require_spark
+from upheaval_pipeline.session import missing_for_spark, missing_for_store, require_spark
 from upheaval_pipeline.shown_session import shown_session
+
+if TYPE_CHECKING:
+    from upheaval_pipeline.lake import Lake
 
 DUCKDB, SPARK, AUTO = "duckdb", "spark", "auto"
 _MODULES: Final = ("duckdb", "sqlglot", "pyarrow")
@@ -21,14 +25,16 @@ def require_lake_reader() -> None:
     _require("pyarrow", "deltalake")
 
 
-def chosen(wanted: str, master: str | None) -> str:
-    """The engine that is wanted; `auto` is Spark for a master, and else DuckDB where it is installed.
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """An engine, and why `auto` took it; no reason where the engine was wanted."""
 
-    Raises `EnvironmentFault` when it is not there.
-    """
-    is_duckdb_there = all(find_spec(module) is not None for module in _MODULES)
-    if wanted == AUTO:
-        wanted = SPARK if master is not None or (not is_duckdb_there and find_spec("pyspark") is not None) else DUCKDB
+    engine: str
+    why: str = ""
+
+
+def chosen(wanted: str, master: str | None) -> str:
+    """The engine that is wanted. Raises `EnvironmentFault` when it is not there."""
     if wanted == DUCKDB:
         _require(*_MODULES)
     elif is_connect(master):
@@ -36,6 +42,32 @@ def chosen(wanted: str, master: str | None) -> str:
     else:
         require_spark()
     return wanted
+
+
+def chosen_for(
+    lake: "Lake", queries: Sequence[str], wanted: str, master: str | None, limit: int | None = None
+) -> Choice:
+    """The engine for queries over a lake. `auto` is Spark for a master; else DuckDB where it is installed, and its
+    `limit` of bytes, by default its own, holds what they read, or Spark cannot run.
+
+    Raises `EnvironmentFault` when the engine is not there.
+    """
+    if wanted != AUTO:
+        return Choice(chosen(wanted, master))
+    if master is not None:
+        return Choice(chosen(SPARK, master), "of --master")
+    if any(find_spec(module) is None for module in _MODULES):
+        name = SPARK if find_spec("pyspark") is not None else DUCKDB
+        return Choice(chosen(name, None), "DuckDB is not installed")
+    from upheaval_pipeline.duck import memory_limit
+    from upheaval_pipeline.reading import why_too_large
+
+    too_large = why_too_large(lake, queries, memory_limit() if limit is None else limit)
+    if not too_large:
+        return Choice(DUCKDB, "the lake fits in memory")
+    if missing := missing_for_spark() or (missing_for_store() if lake.place.text.startswith("s3://") else ""):
+        return Choice(DUCKDB, f"Spark cannot run ({missing}), although {too_large}")
+    return Choice(SPARK, too_large)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from upheaval_pipeline.lake import Lake
 from upheaval_pipeline.tables import LAKE_SCHEMAS, REJECT, REJECTS, ROWS, SEEDS, VERDICTS
 from upheaval_pipeline.views import VIEWS
 
-_ALL: Final = "with_rejects"
+ALL: Final = "with_rejects"
 """What the name of a table ends in, with the rows that say why something could not be read."""
 
 
@@ -69,7 +69,7 @@ def open_views(engine: Engine, lake: Lake, asked: Asked = _DEFAULT) -> None:
     for name, schema in schemas.items():
         has_rejects = REJECT in arrow_schema(schema).names
         shown_runs = readable if name == "runs" else known["seeds" if name == "seeds" else "runs"]
-        engine.add_table(f"{name}_{_ALL}" if has_rejects else name, lake, name, schema, shown_runs)
+        engine.add_table(f"{name}_{ALL}" if has_rejects else name, lake, name, schema, shown_runs)
         if has_rejects:
             engine.add_view(name, _readable(name, schema))
             rejects.append(_rejects(name, schema))
@@ -92,9 +92,9 @@ def add_views(engine: Engine, asked: Asked = _DEFAULT) -> None:
 def _readable(name: str, schema: str) -> str:
     """What could be read. How far frames reach is known also where they end in something that is none."""
     if name == "recording":
-        return f"SELECT * FROM {name}_{_ALL} WHERE kind IS NOT NULL"
+        return f"SELECT * FROM {name}_{ALL} WHERE kind IS NOT NULL"
     columns = ", ".join(f"`{column}`" for column in arrow_schema(schema).names if column != REJECT)
-    return f"SELECT {columns} FROM {name}_{_ALL} WHERE {REJECT} IS NULL"
+    return f"SELECT {columns} FROM {name}_{ALL} WHERE {REJECT} IS NULL"
 
 
 def _rejects(name: str, schema: str) -> str:
@@ -105,4 +105,4 @@ def _rejects(name: str, schema: str) -> str:
         for column, kind in (("member", "int"), ("line", "bigint"))
     )
     what = f"run, '{name}' AS source, {member}, {line}, {REJECT} AS reason"
-    return f"SELECT {what} FROM {name}_{_ALL} WHERE {REJECT} IS NOT NULL"
+    return f"SELECT {what} FROM {name}_{ALL} WHERE {REJECT} IS NOT NULL"

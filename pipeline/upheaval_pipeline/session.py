@@ -36,28 +36,36 @@ _ADDRESSES = ("SPARK_LOCAL_IP", "SPARK_LOCAL_HOSTNAME")
 """The variables by which people say which address and name Spark has here."""
 _OF_SHELLS = ("spark.ui.showConsoleProgress",)
 """What Spark sets by itself where it is started from Python."""
+_STORE_CLIENTS = ("hadoop-aws", "spark-hadoop-cloud")
 _POLL_S = 0.1
 _REASON_LENGTH = 300
 
 
 def require_spark() -> None:
     """Raises `EnvironmentFault` when PySpark, what it imports or a fitting Java is not there."""
+    if missing := missing_for_spark():
+        raise EnvironmentFault(f"{missing}; {WHAT_WORKS}")
+
+
+def missing_for_spark() -> str:
+    """What Spark needs and this machine has not; empty where it has all."""
     for module in ("pyspark", "pyarrow", "pandas"):
         if find_spec(module) is None:
-            raise EnvironmentFault(f"{module} is not installed: {install_line('spark')}; {WHAT_WORKS}")
+            return f"{module} is not installed: {install_line('spark')}"
     home = os.environ.get("JAVA_HOME")
     java = shutil.which(str(Path(home) / "bin" / "java") if home else "java")
     if java is None:
         where = f"JAVA_HOME ({home})" if home else "the path"
-        raise EnvironmentFault(f"no Java in {where}: Spark needs Java {JAVA_MIN} or newer; {WHAT_WORKS}")
+        return f"no Java in {where}: Spark needs Java {JAVA_MIN} or newer"
     try:
         shown = run_program([java, "-version"]).stderr
     except OSError as error:
-        raise EnvironmentFault(f"{java} cannot be run: {error.strerror}; {WHAT_WORKS}") from error
+        return f"{java} cannot be run: {error.strerror}"
     version = re.search(r'version "(?:1\.)?(\d+)', shown)
     if version is None or int(version[1]) < JAVA_MIN:
         shown_version = version[1] if version else "of an unknown version"
-        raise EnvironmentFault(f"{java} is Java {shown_version}: Spark needs Java {JAVA_MIN} or newer; {WHAT_WORKS}")
+        return f"{java} is Java {shown_version}: Spark needs Java {JAVA_MIN} or newer"
+    return ""
 
 
 @contextmanager
@@ -308,16 +316,33 @@ def _reason(error: BaseException, scratch: Path) -> str:
 def _cause(error: BaseException) -> str:
     """The last cause that is named anywhere in what a failed job says."""
     if "S3AFileSystem not found" in str(error):
-        return f"no client of S3: set PYSPARK_SUBMIT_ARGS='{store_client()}', or read with --engine duckdb"
+        return f"{_no_store_client()}, or read with --engine duckdb"
     named = re.findall(r"(?m)^[ \t]*(?:Caused by: )?([\w.$]+(?:Error|Exception|Failure|Fault)(?:: .+)?)$", str(error))
     return (named[-1] if named else _first_line(error))[:_REASON_LENGTH]
 
 
-def store_client() -> str:
-    """The value of `PYSPARK_SUBMIT_ARGS` by which Spark gets Hadoop's client of S3, of PySpark's version of Hadoop."""
+def missing_for_store() -> str:
+    """How Spark gets a client of S3, where neither its settings nor its folder of jars names one."""
+    settings = [os.environ.get("PYSPARK_SUBMIT_ARGS", "")]
+    if folder := os.environ.get("SPARK_CONF_DIR"):
+        settings += (path.read_text(ENCODING, ERRORS) for path in Path(folder).glob("spark-defaults.conf"))
+    settings += (path.name for path in _jars().glob("*.jar"))
+    return "" if any(client in text for client in _STORE_CLIENTS for text in settings) else _no_store_client()
+
+
+def _no_store_client() -> str:
+    return f"no client of S3: set PYSPARK_SUBMIT_ARGS='{store_client()}'"
+
+
+def _jars() -> Path:
     import pyspark
 
-    (of_hadoop,) = (Path(pyspark.__file__).parent / "jars").glob("hadoop-client-api-*.jar")
+    return Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent) / "jars"
+
+
+def store_client() -> str:
+    """The value of `PYSPARK_SUBMIT_ARGS` by which Spark gets Hadoop's client of S3, of PySpark's version of Hadoop."""
+    (of_hadoop,) = _jars().glob("hadoop-client-api-*.jar")
     return f"--packages org.apache.hadoop:hadoop-aws:{of_hadoop.stem.rpartition('-')[2]} pyspark-shell"
 
 

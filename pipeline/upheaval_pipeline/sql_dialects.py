@@ -16,13 +16,22 @@ from upheaval.errors import UsageError
 @cache
 def as_duckdb(sql: str) -> str:
     """One query. Raises `UsageError` for anything else."""
+    return str(_query(sql).transform(_repaired).sql(dialect="duckdb"))
+
+
+def names_in(sql: str) -> set[str]:
+    """The tables and views that one query reads. Raises `UsageError` for anything else."""
+    return {table.name.lower() for table in _query(sql).find_all(exp.Table)}
+
+
+def _query(sql: str) -> exp.Query:
     try:
         statements = [statement for statement in sqlglot.parse(sql, read="spark") if statement is not None]
     except (ParseError, TokenError) as error:
         raise UsageError(f"the query cannot be run: {_reason(error)}") from None
     if len(statements) != 1 or not isinstance(statements[0], exp.Query):
         raise UsageError("the query cannot be run: expected one SELECT, and nothing that changes anything")
-    return str(statements[0].transform(_repaired).sql(dialect="duckdb"))
+    return statements[0]
 
 
 def _reason(error: ParseError | TokenError) -> str:

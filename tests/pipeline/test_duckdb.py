@@ -73,7 +73,7 @@ def test_what_the_extra_installs_ingests_judges_and_asks(tmp_path: Path) -> None
         ["lake", "info", "--lake", lake],
     ]
     done = subprocess.run([sys.executable, "-c", WITHOUT_SPARK, json.dumps(commands)], capture_output=True, text=True)
-    assert done.stderr == "upheaval: 1 of 1 runs ingested\nupheaval: DuckDB reads the lake (--engine)\n"
+    assert done.stderr == "upheaval: 1 of 1 runs ingested\nupheaval: engine: duckdb, because the lake fits in memory\n"
     statuses = [0, main(["verify", run]), 0, 0]
     assert (done.returncode, json.loads(done.stdout.splitlines()[-1])) == (0, statuses)
 
@@ -105,7 +105,10 @@ def test_what_the_lake_has_is_ingested_and_asked_without_spark(
     assert main(["ingest", str(run), "--lake", lake]) == 0
     assert capsys.readouterr().err == "upheaval: all of it is in the lake already\n"
     assert main(["query", "SELECT count(*) AS operations FROM history", "--lake", lake, "--json"]) == 0
-    assert capsys.readouterr() == ('{"operations": 40}\n', "upheaval: DuckDB reads the lake (--engine)\n")
+    assert capsys.readouterr() == (
+        '{"operations": 40}\n',
+        "upheaval: engine: duckdb, because the lake fits in memory\n",
+    )
     assert main(["ask", "flakes", "--lake", lake, "--engine", "duckdb"]) == 0
     assert capsys.readouterr().err == ""
     assert main(["query", "SELECT 1", "--lake", lake, "--engine", "spark"]) == 2

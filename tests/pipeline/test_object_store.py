@@ -20,6 +20,7 @@ from support.built_runs import good_run
 from support.lakes import asked, killed_at
 from upheaval.cli.main import main
 from upheaval_pipeline.delta import snapshot
+from upheaval_pipeline.engines import chosen_for
 from upheaval_pipeline.ingest import ingest
 from upheaval_pipeline.lake import open_lake
 from upheaval_pipeline.place import Place
@@ -113,6 +114,17 @@ def test_a_place_that_is_not_there_is_one_line(capsys: pytest.CaptureFixture[str
     assert printed.err.count("\n") == 2
     assert "s3://nobucket/lake/runs is damaged or cannot be read: " in printed.err
     assert "nothing://bucket/lake is not a lake: " in printed.err
+
+
+def test_a_lake_above_memory_goes_to_spark_where_that_has_a_client_of_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ingest(None, [built(tmp_path / "a", "a")], LAKE)
+    for settings, engine in (("", "duckdb"), (store_client(), "spark")):
+        monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", settings)
+        choice = chosen_for(open_lake(LAKE), [COUNTS], "auto", None, limit=1)
+        assert choice.engine == engine
+        assert (f"no client of S3: set PYSPARK_SUBMIT_ARGS='{store_client()}'" in choice.why) == (engine == "duckdb")
 
 
 @pytest.mark.nightly

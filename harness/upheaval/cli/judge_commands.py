@@ -44,7 +44,7 @@ def _engine() -> Any:
         "--engine",
         choices=LAKE_ENGINES,
         default=LAKE_ENGINES[0],
-        help="what reads the lake; auto is DuckDB, with --master Spark (default auto)",
+        help="what reads the lake; auto is DuckDB; Spark with --master or if the lake outgrows memory (default auto)",
     )
 
 
