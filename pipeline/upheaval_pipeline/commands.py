@@ -9,14 +9,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from upheaval.cli import parsing, report, ui, verify
+from upheaval.cli import parsing, report, track_record, ui, verify
 from upheaval.cli.cluster_commands import UiOptions
-from upheaval.cli.fault_commands import CampaignOptions
+from upheaval.cli.fault_commands import CampaignOptions, TrackRecordOptions
 from upheaval.cli.judge_commands import AskOptions, IngestOptions, QueryOptions, RunsOptions, VerifyOptions
 from upheaval.cli.tables import table
 from upheaval.errors import UsageError
+from upheaval.execution.known_bugs import known_bugs
 from upheaval.records import RunFolder, write_atomically
 from upheaval.records.labels import LabelsOfIngest, labels_of
+from upheaval.runtime_names import PROCESS
 from upheaval_chaos.exit_status import CommandStatus
 from upheaval_pipeline.engines import DUCKDB, SPARK, chosen, chosen_for, engine_of, require_lake_reader
 from upheaval_pipeline.session import require_spark
@@ -153,6 +155,19 @@ def campaign_on_spark(options: CampaignOptions) -> int:
     from upheaval_pipeline.campaign_command import campaign_on_spark
 
     return campaign_on_spark(options)
+
+
+def track_record_of_lake(options: TrackRecordOptions) -> int:
+    """Print how often runs of a lake found known bugs of Aeron, and write the page of these where that is asked for."""
+    require_lake_reader()
+    from upheaval_pipeline.known_bug_tries import tries_in_lake
+    from upheaval_pipeline.lake import open_lake
+
+    runtime = options.runtime or PROCESS
+    done = tries_in_lake(open_lake(options.lake or ""), known_bugs(options.issues), runtime)
+    if not done:
+        raise UsageError(f"{options.lake} has no runs of these bugs with --runtime {runtime}")
+    return track_record.show(options, done)
 
 
 def query(options: QueryOptions) -> int:

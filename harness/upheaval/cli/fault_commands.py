@@ -272,12 +272,17 @@ class FixedOptions:
     json: bool = json_option()
 
 
+TRIES: Final = 3
+"""Runs of a known bug on each version."""
+
+
 @dataclass(frozen=True)
 class TrackRecordOptions:
     issues: tuple[str, ...] = option(nargs="*", metavar="ISSUE", help="numbers of Aeron's issues (default: all)")
     runtime: str | None = _live_runtime()
-    tries: int = option("--tries", type=above_zero, default=3, metavar="N", help="runs on each version (default 3)")
+    tries: int | None = option("--tries", type=above_zero, metavar="N", help=f"runs on each version (default {TRIES})")
     dir: Path | None = option("--dir", metavar="FOLDER", help="where the run folders go (default: ./runs)")
+    lake: str | None = option("--lake", help="run nothing, and take the runs of a lake")
     out: Path | None = option(
         "-o",
         "--out",

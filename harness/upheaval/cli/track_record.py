@@ -1,11 +1,14 @@
-"""`upheaval track-record`: runs known bugs of Aeron, each on a version that has it and on versions that do not."""
+"""`upheaval track-record`: known bugs of Aeron, each on a version that has it and on versions that do not; runs them, or
+takes their runs from a lake.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from upheaval.cli.fault_commands import TrackRecordOptions
+from upheaval.cli.fault_commands import TRIES, TrackRecordOptions
+from upheaval.cli.lake_options import in_pipeline
 from upheaval.cli.new_folder import run_folder
 from upheaval.cli.run import perform
 from upheaval.cli.tables import table
@@ -24,6 +27,7 @@ Known bugs of released versions of Aeron Cluster, each on members of a version t
 
 ```sh
 {command} --out FILE         # this page; with issues named it replaces their rows
+{command} --lake LAKE --out FILE         # the same of runs that a lake has
 upheaval run aeron-2147 --runtime {runtime} --system aeron:1.51.0
 ```
 
@@ -46,23 +50,36 @@ _END: Final = "A bug that is not found in every run depends on the order of two 
 
 
 def track_record(options: TrackRecordOptions) -> int:
-    """Run the bugs, print how often each was found, and write the page where that is asked for."""
-    runtime = options.runtime or PROCESS
-    rows_before = {} if options.out is None else _rows_of(options.out, runtime)
-    rest = "" if options.out is None else _rest_of(options.out)
+    """Run the bugs, or take their runs from a lake; print how often each was found, and write the page where that is
+    asked for.
+    """
+    if options.lake is not None:
+        if options.dir is not None or options.tries is not None:
+            raise UsageError("--dir and --tries are of new runs, and --lake takes those that it has")
+        return in_pipeline("track_record_of_lake", options)
+    runtime, tries = options.runtime or PROCESS, options.tries or TRIES
+    if options.out is not None:
+        _rows_of(options.out, runtime)  # what would be lost is refused before the first run
     if options.dir is not None:
-        _require_free(options.dir, options.issues, options.tries)
+        _require_free(options.dir, options.issues, tries)
     done = [
-        _run(bug, version, runtime, options.tries, options.dir)
+        _run(bug, version, runtime, tries, options.dir)
         for bug in known_bugs(options.issues)
         for version in bug.versions
     ]
+    return show(options, done)
+
+
+def show(options: TrackRecordOptions, done: Sequence[Tries]) -> int:
+    """Print what was done, and write the page where that is asked for; the exit status is that of the worst verdict."""
+    runtime = options.runtime or PROCESS
+    text = None if options.out is None else page(done, _rows_of(options.out, runtime), runtime) + _rest_of(options.out)
     if options.json:
         print(json.dumps([_fields(tries) for tries in done], indent=2))
     else:
         print(table([["issue", "aeron", "runs", "found", "valid", "promise", "besides"], *map(_row, done)]))
-    if options.out is not None:
-        write_atomically(options.out, page(done, rows_before, runtime) + rest)
+    if options.out is not None and text is not None:
+        write_atomically(options.out, text)
     return max(tries.verdict for tries in done).exit_status
 
 

@@ -1,0 +1,47 @@
+"""The track record of a lake: its runs of the scenarios of Aeron's known bugs, for the page of these."""
+
+from collections.abc import Collection, Sequence
+
+from upheaval.checkers.verdict import Report
+from upheaval.errors import UsageError
+from upheaval.execution.known_bugs import KnownBug, Tries, tries_of
+from upheaval.records import FieldError, jsonfields, parse_manifest
+from upheaval_pipeline.arrow_schema import arrow_schema
+from upheaval_pipeline.lake import RUNS, Lake
+from upheaval_pipeline.verdicts import last_judged
+
+
+def tries_in_lake(lake: Lake, bugs: Sequence[KnownBug], runtime: str) -> list[Tries]:
+    """Of each bug and version of which the lake has runs. A run that could not be judged is a try, too.
+
+    Raises `UsageError` for a run with a damaged file.
+    """
+    if damage := lake.first_damage():
+        raise UsageError(damage)
+    scenarios = {(bug.issue, version): bug.scenario(version) for bug in bugs for version in bug.versions}
+    ran = _runs_of(lake, {scenario.title for scenario in scenarios.values()}, runtime)
+    judged = last_judged(lake, [run for runs in ran.values() for run in runs])
+    done = []
+    for bug in bugs:
+        for version in bug.versions:
+            scenario = scenarios[bug.issue, version]
+            results = [judged[run] for run in ran.get((scenario.title, scenario.cluster.system), ()) if run in judged]
+            if results:
+                reports = [one for one in results if isinstance(one, Report)]
+                failures = [str(one) for one in results if not isinstance(one, Report)]
+                done.append(tries_of(bug, version, reports, failures))
+    return done
+
+
+def _runs_of(lake: Lake, titles: Collection[str], runtime: str) -> dict[tuple[str, str], list[str]]:
+    """The runs of scenarios on a runtime, by title and system."""
+    runs: dict[tuple[str, str], list[str]] = {}
+    columns = arrow_schema("run string, runtime string, scenario string, manifest string")
+    for row in lake.read(RUNS, columns, lake.runs(RUNS)):
+        if row["scenario"] in titles and row["runtime"] == runtime:
+            try:
+                system = parse_manifest(jsonfields.parse_object(row["manifest"])).system
+            except FieldError as error:
+                raise UsageError(f"{lake.where}: the manifest of run {row['run']!r}: {error}") from None
+            runs.setdefault((row["scenario"], system), []).append(row["run"])
+    return runs
