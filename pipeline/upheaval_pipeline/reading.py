@@ -12,7 +12,7 @@ from upheaval_pipeline.tables import STORED
 from upheaval_pipeline.views import VIEWS
 
 ROW_BYTES: Final = 1 << 10
-"""Of a row of any table, beside the bytes of its file: the question `slo` took 550 MB for 525,000 rows, 1,730 MB for 2,100,000."""
+"""Of a row, beside the bytes of its file: the question `slo` took 550 MB for 525,000 rows, 1,730 MB for 2,100,000."""
 
 
 def tables_read(queries: Iterable[str]) -> set[str]:
