@@ -24,7 +24,7 @@ from upheaval_pipeline.own_code import own_code_of
 from upheaval_pipeline.tables import VERDICTS_NAME
 from upheaval_pipeline.verdicts import verdict_rows
 from upheaval_pipeline.version import reader_version
-from upheaval_pipeline.whole import in_tasks, judge_each
+from upheaval_pipeline.whole import judge_each, tasks_of
 from upheaval_pipeline.workers import settle
 
 if TYPE_CHECKING:
@@ -93,11 +93,11 @@ def _write(spark: "SparkSession | None", where: str, contents: Mapping[str, Cont
     lake = Lake(where)
     batch = lake.new_batch()
     folders = [one.folder for one in contents.values()]
-    described = dict(zip(contents, in_tasks(spark, manifest_row, folders), strict=True))
+    described = {run: manifest_row(str(one.folder)) for run, one in contents.items()}
     judged = dict(zip(contents, judge_each(spark, folders), strict=True))
     digests = {run: one.digest for run, one in contents.items()}
     code = {run: own_code_of(one.folder) for run, one in contents.items()}
-    written = _write_tables(spark, partial(_write_task, lake.where, batch), run_parts.tasks(folders))
+    written = _write_tables(spark, partial(_write_task, lake.where, batch), run_parts.tasks(folders, tasks_of(spark)))
     totals = totals_of(written, contents, tables.LAKE_SCHEMAS)
     written += write_file(lake.where, VERDICTS_NAME, batch, verdict_rows(judged, digests, code))
     rows = []

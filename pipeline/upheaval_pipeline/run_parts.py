@@ -6,8 +6,9 @@ tasks busy; of many small ones, one task reads several. This module knows nothin
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -43,9 +44,11 @@ class Part:
     size: int = 0
 
 
-def shares(parts: Sequence[Part]) -> Iterator[tuple[Part, ...]]:
-    """Parts that follow each other, in about so many tasks as keep all cores busy; a large part has its own."""
-    wanted = min(max(sum(part.size for part in parts) // _TASKS, PIECE_MIN), TASK_MAX)
+def shares(parts: Sequence[Part], wanted: int | None = None) -> Iterator[tuple[Part, ...]]:
+    """Parts that follow each other, in tasks of so many bytes; by default in so many that all cores are busy. A large
+    part has its own.
+    """
+    wanted = wanted or _share_of(parts, _TASKS)
     some: list[Part] = []
     size = 0
     for part in parts:
@@ -55,6 +58,10 @@ def shares(parts: Sequence[Part]) -> Iterator[tuple[Part, ...]]:
         some.append(part)
         size += part.size
     yield tuple(some)
+
+
+def _share_of(parts: Iterable[Part], tasks: int) -> int:
+    return min(max(sum(part.size for part in parts) // tasks, PIECE_MIN), TASK_MAX)
 
 
 class Reader:
@@ -201,15 +208,17 @@ class Task:
         return self.reader.read(self.parts)
 
 
-def tasks(folders: Sequence[Path]) -> list[Task]:
-    """What the tables of some run folders are read in, each in the order of the runs."""
+def tasks(folders: Sequence[Path], count: int) -> list[Task]:
+    """What the tables of some run folders are read in, each in the order of the runs: about `count` for all tables, and
+    more where one would read more than `TASK_MAX`.
+    """
     runs = [(folder.absolute(), tables.run_id(RunFolder(folder))) for folder in folders]
-    readers = [READERS[table]() for table in OF_LAKE]
-    return [
-        Task(reader, share)
-        for reader in readers
-        for share in shares([part for folder, run in runs for part in reader.parts(folder, run)])
-    ]
+    parts = {
+        reader: [part for folder, run in runs for part in reader.parts(folder, run)]
+        for reader in (READERS[table]() for table in OF_LAKE)
+    }
+    wanted = _share_of(chain.from_iterable(parts.values()), count)
+    return [Task(reader, share) for reader, some in parts.items() for share in shares(some, wanted)]
 
 
 def _known_members(folder: Path) -> range:

@@ -5,7 +5,7 @@ row whose `_reject` says file, line and reason, and whose other columns, apart f
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -237,8 +237,7 @@ def trace_rows(folder: Path, run: str, member: int) -> Iterator[Row]:
         if isinstance(entry, FieldError):
             yield _reject(TRACE, (run, member), path, number, entry)
             continue
-        place = {"run": run, "member": member, "line": number, "fields": canonical(entry)}
-        yield _entry_row(TRACE, place, entry)
+        yield run, member, number, *_fields_of(TRACE, entry), canonical(entry), None
 
 
 def protocol_rows(folder: Path, run: str, member: int, name: str) -> Iterator[Row]:
@@ -248,16 +247,21 @@ def protocol_rows(folder: Path, run: str, member: int, name: str) -> Iterator[Ro
         if isinstance(entry, FieldError):
             yield _reject(PROTOCOL, (run, member, name), path, number, entry)
             continue
-        place = {"run": run, "member": member, "file": name, "line": number, "fields": canonical(entry.get("fields"))}
-        yield _entry_row(PROTOCOL, place, entry)
+        yield run, member, name, number, *_fields_of(PROTOCOL, entry), canonical(entry.get("fields")), None
 
 
-def _entry_row(columns: str, place: Mapping[str, Any], entry: Mapping[str, Json]) -> Row:
-    """A line of a trace: columns that are not its `place` are its fields of that name, null where they do not fit."""
-    known = {**place, "_reject": None}
-    return tuple(
-        known[name] if name in known else _READ[kind](entry.get(name)) for name, kind in _names_and_kinds(columns)
-    )
+def _fields_of(columns: str, entry: Mapping[str, Json]) -> list[int | str | None]:
+    """The columns between `line` and `fields`: fields of a trace's line by their names, null where one does not fit."""
+    get = entry.get
+    return [None if (value := get(name)) is None else read(value) for name, read in _readers(columns)]
+
+
+@cache
+def _readers(columns: str) -> list[tuple[str, Callable[[Json], int | str | None]]]:
+    read = {"long": _long, "string": _string}
+    known = _names_and_kinds(columns)
+    names = [name for name, _ in known]
+    return [(name, read[kind]) for name, kind in known[names.index("line") + 1 : names.index("fields")]]
 
 
 def _entries(lines: _Lines, *, torn_start: bytes | None = None) -> Iterator[tuple[int, dict[str, Json] | FieldError]]:
@@ -323,6 +327,3 @@ def _long(value: Json) -> int | None:
 
 def _string(value: Json) -> str | None:
     return storable(value) if isinstance(value, str) else None
-
-
-_READ = {"long": _long, "string": _string}

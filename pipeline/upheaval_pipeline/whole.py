@@ -69,13 +69,18 @@ def in_tasks(spark: "SparkSession | None", work: Callable[[str], T], folders: Se
     if spark is None:
         return [work(str(folder)) for folder in folders]
     context = spark.sparkContext
-    shares = _shares([_bytes_of_lines(folder) for folder in folders], TASKS_OF_A_CORE * context.defaultParallelism)
+    shares = _shares([_bytes_of_lines(folder) for folder in folders], tasks_of(spark))
     if not shares:
         return []
     paths = [[str(folders[place]) for place in share] for share in shares]
     results = context.parallelize(paths, len(paths)).map(partial(_in_task, work)).collect()
     by_place = dict(zip(chain.from_iterable(shares), chain.from_iterable(results), strict=True))
     return [by_place[place] for place in range(len(folders))]
+
+
+def tasks_of(spark: "SparkSession | None") -> int:
+    """How many tasks share work evenly: one without Spark."""
+    return 1 if spark is None else TASKS_OF_A_CORE * int(spark.sparkContext.defaultParallelism)
 
 
 def _in_task(work: Callable[[str], T], paths: Iterable[str]) -> list[T]:

@@ -10,7 +10,7 @@ from support.built_runs import good_run
 from support.lakes import asked, judged_in_lake, table_files
 from upheaval.checkers.judge import verify_run
 from upheaval.errors import UsageError
-from upheaval_pipeline import sources
+from upheaval_pipeline import run_parts, sources
 from upheaval_pipeline.contents import contents_of_runs, new_runs
 from upheaval_pipeline.ingest import ingest
 from upheaval_pipeline.lake import open_lake
@@ -120,3 +120,13 @@ def test_files_are_read_in_several_parts_without_loss(tmp_path: Path, spark: Any
     assert pieces.count() == pieces.select("id").distinct().count() == len(built.operations)
     whole = recording.where("member = 0 AND operation_id IS NOT NULL").count()
     assert whole == sum(1 for o in built.operations if o.position or o.id % 40 == 19)
+
+
+def test_many_small_runs_are_written_by_few_tasks_and_long_ones_by_many(tmp_path: Path) -> None:
+    """A task costs some 30 ms and leaves a file."""
+    folders = [tmp_path / str(number) for number in range(3)]
+    for folder in folders:
+        good_run(4000).write(folder)
+    sizes = {count: len(run_parts.tasks(folders, count)) for count in (1, 16)}
+    assert sizes[1] == len(run_parts.OF_LAKE) < sizes[16] <= len(run_parts.OF_LAKE) + 16
+    assert sum(len(task.parts) for task in run_parts.tasks(folders, 1)) >= 3 * len(run_parts.OF_LAKE)
