@@ -1,5 +1,6 @@
-"""`upheaval track-record`: known bugs of Aeron, each on a version that has it and on versions that do not; runs them, or
-takes their runs from a lake.
+"""`upheaval track-record`: known bugs of Aeron, each on a version that has it and on versions that do not.
+
+It runs them, or takes their runs from a lake.
 """
 
 import json
