@@ -1,6 +1,7 @@
 """The track record of a lake: its runs of the scenarios of Aeron's known bugs, for the page of these."""
 
 from collections.abc import Collection, Sequence
+from typing import Final
 
 from upheaval.checkers.verdict import Report
 from upheaval.errors import UsageError
@@ -10,9 +11,11 @@ from upheaval_pipeline.arrow_schema import arrow_schema
 from upheaval_pipeline.lake import RUNS, Lake
 from upheaval_pipeline.verdicts import last_judged
 
+_ADVICE: Final = "upheaval verify --lake LAKE --new"
+
 
 def tries_in_lake(lake: Lake, bugs: Sequence[KnownBug], runtime: str) -> list[Tries]:
-    """Of each bug and version of which the lake has runs. A run that could not be judged is a try, too.
+    """Of each bug and version of which the lake has runs. A run that was not or could not be judged is a try, too.
 
     Raises `UsageError` for a run with a damaged file.
     """
@@ -25,7 +28,8 @@ def tries_in_lake(lake: Lake, bugs: Sequence[KnownBug], runtime: str) -> list[Tr
     for bug in bugs:
         for version in bug.versions:
             scenario = scenarios[bug.issue, version]
-            results = [judged[run] for run in ran.get((scenario.title, scenario.cluster.system), ()) if run in judged]
+            runs = ran.get((scenario.title, scenario.cluster.system), ())
+            results = [judged.get(run, f"{run} was not judged: {_ADVICE}") for run in runs]
             if results:
                 reports = [one for one in results if isinstance(one, Report)]
                 failures = [str(one) for one in results if not isinstance(one, Report)]

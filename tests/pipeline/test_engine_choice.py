@@ -48,6 +48,7 @@ def test_the_limit_is_at_most_the_memory_of_the_machine() -> None:
         ("SELECT * FROM History", {"history"}),
         ("SELECT * FROM recording_with_rejects", {"recording"}),
         ("SELECT 1", set()),
+        ("SELECT * FROM availability", {"runs", "history", "faults"}),
         ("SELECT * FROM rejects", set()),
         ("WITH a AS (SELECT run FROM ran) SELECT * FROM a JOIN faults USING (run)", {"runs", "faults"}),
         ("SELECT * FROM no_such_table", set()),

@@ -13,7 +13,7 @@ from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.cli.main import main
 from upheaval.cli.track_record import page
-from upheaval.errors import UsageError
+from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.execution.known_bugs import KNOWN_BUGS, tries_of
 from upheaval_pipeline.arrow_schema import arrow_schema
 from upheaval_pipeline.lake import Lake
@@ -28,12 +28,14 @@ VALID = Report("/run", (Finding(Promise.RUN_CONVERGED, Verdict.VALID, "at 5"),))
 FOUND = Report("/run", (replace(bad(BUG.promise), known_issue=int(BUG.issue)),))
 STRANGE = Report("/run", (bad(Promise.APPLIED_ONCE),))
 UNREADABLE = UsageError("its history is missing")
+NOT_JUDGED = EnvironmentFault("no memory on this machine")
 RUNS: tuple[tuple[str, str, str, Judged], ...] = (
     ("process", BUG.bad, BUG.scenario(BUG.bad).title, FOUND),
     ("process", BUG.bad, BUG.scenario(BUG.bad).title, FOUND),
     ("process", BUG.bad, BUG.scenario(BUG.bad).title, VALID),
     ("process", BUG.good[0], BUG.scenario(BUG.bad).title, VALID),
     ("process", BUG.good[0], BUG.scenario(BUG.bad).title, UNREADABLE),
+    ("process", BUG.good[0], BUG.scenario(BUG.bad).title, NOT_JUDGED),
     ("docker", BUG.bad, BUG.scenario(BUG.bad).title, STRANGE),
     ("process", "0.1", BUG.scenario(BUG.bad).title, STRANGE),
     ("process", BUG.bad, "another scenario", STRANGE),
@@ -67,7 +69,7 @@ def test_the_page_has_the_cells_of_the_runs_of_the_lake_and_keeps_others(lake: s
     assert main(["track-record", "--lake", lake, "--out", str(written)]) == Verdict.UNKNOWN.exit_status
     done = [
         tries_of(BUG, BUG.bad, [FOUND, FOUND, VALID]),
-        tries_of(BUG, BUG.good[0], [VALID], [str(UNREADABLE)]),
+        tries_of(BUG, BUG.good[0], [VALID], [str(UNREADABLE), "run-5 was not judged"]),
     ]
     expected.write_text(page([*done, *before], {}), encoding="utf-8")
     assert written.read_text(encoding="utf-8") == expected.read_text(encoding="utf-8")
