@@ -479,5 +479,5 @@ class MemberInjection:
         turns, passed_ns = self._turns(), self._target.now_ns() - self._since_ns
         running = [member_id for member_id in self.member_ids if turns[member_id] != self._turns_then[member_id]]
         if running:
-            return Proof(False, f"{self._victim(running[0])} goes on running")
+            return Proof(False, f"{self._victim(running[0])} is still running")
         return Proof(True, f"took no turn in {PAUSE_SHOWS_S:g} s") if passed_ns >= int(PAUSE_SHOWS_S * S) else None
