@@ -37,12 +37,16 @@ def own_code_of(folder: Path) -> str:
 
 
 def has_more(now: str, before: str) -> bool:
-    """Whether code that is there now was changed or missing before, or had less time. What is missing now judges
-    nothing anew.
+    """Whether code that is there now was changed or missing before, or a service has more time for its replay.
+
+    More time takes no verdict back that rests on code that is missing now.
     """
     (*code, budget_s), (*old_code, old_budget_s) = (_words(text) for text in (now, before))
-    is_more = any(word not in (_MISSING, old) for word, old in zip(code, old_code, strict=True))
-    return is_more or float(budget_s) > float(old_budget_s)
+    pairs = list(zip(code, old_code, strict=True))
+    if any(word not in (_MISSING, old) for word, old in pairs):
+        return True
+    is_replayed = code[1] == _PRESENT and not any(word == _MISSING != old for word, old in pairs)
+    return is_replayed and float(budget_s) > float(old_budget_s)
 
 
 def _words(text: str) -> list[str]:

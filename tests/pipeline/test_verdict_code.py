@@ -45,7 +45,7 @@ def test_a_changed_model_judges_anew(code: Path, tmp_path: Path) -> None:
     assert without_verdict(open_lake(lake), [run]) == []
 
 
-def test_code_that_was_missing_judges_anew(code: Path, tmp_path: Path) -> None:
+def test_code_that_was_missing_judges_anew(code: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     moved = code.rename(tmp_path / "moved")
     lake, run = lake_of(code, "", tmp_path)
     assert gaps(lake, run) == [Promise.LINEARIZABLE]
@@ -55,6 +55,8 @@ def test_code_that_was_missing_judges_anew(code: Path, tmp_path: Path) -> None:
     assert gaps(lake, run) == []
     assert without_verdict(open_lake(lake), [run]) == []
     shutil.rmtree(code)
+    assert without_verdict(open_lake(lake), [run]) == []
+    monkeypatch.setenv(BUDGET_VARIABLE, "60")
     assert without_verdict(open_lake(lake), [run]) == []
 
 
@@ -92,6 +94,12 @@ def gaps(lake: str, run: str) -> list[Promise]:
         ("5d + + 30", "5d + +", True),
         ("5d + + 5", "5d + + 20", False),
         ("5d + + 20", "5d + + 5", True),
+        ("- - - 60", "5d + + 20", False),
+        ("5d - - 60", "5d + +", False),
+        ("5d + - 60", "5d + +", False),
+        ("- + + 60", "5d + +", False),
+        ("5d - - 60", "5d - -", False),
+        ("- + - 60", "- + -", True),
         ("", "", False),
     ],
 )
