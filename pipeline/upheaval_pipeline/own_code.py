@@ -8,7 +8,7 @@ from pathlib import Path
 
 from upheaval.checkers.own.own_replay import replay_budget_s
 from upheaval.checkers.own.replay_judgement import BUDGET_S
-from upheaval.errors import HarnessError
+from upheaval.errors import EnvironmentFault, HarnessError
 from upheaval.records import OWN_SYSTEM, Manifest, RunFolder, source_digest
 from upheaval.records.own_source import code_digest
 
@@ -16,16 +16,13 @@ _MISSING, _PRESENT = "-", "+"
 
 
 def own_code(manifest: Manifest) -> str:
-    """What of it is on this machine now, in four words; empty for a run without code of its user.
-
-    Raises `EnvironmentFault` as `replay_budget_s` does.
-    """
+    """What of it is on this machine now, in four words; empty for a run without code of its user."""
     if not (manifest.model or manifest.source):
         return ""
     model = source_digest(manifest.model_source, f"{manifest.model}:") if manifest.model else ""
     has_java = manifest.system != OWN_SYSTEM and shutil.which("java") is not None
     service, java = (_PRESENT if is_present else _MISSING for is_present in (_has_service(manifest), has_java))
-    return f"{model or _MISSING} {service} {java} {replay_budget_s(os.environ):g}"
+    return f"{model or _MISSING} {service} {java} {_budget_s():g}"
 
 
 def own_code_of(folder: Path) -> str:
@@ -53,6 +50,14 @@ def _words(text: str) -> list[str]:
     """With the default budget where an earlier version wrote none."""
     model, service, java, *budget_s = text.split() or [_MISSING] * 3
     return [model, service, java, *(budget_s or [f"{BUDGET_S:g}"])]
+
+
+def _budget_s() -> float:
+    """0 where it is invalid: no replay ran with it, and any other is more."""
+    try:
+        return replay_budget_s(os.environ)
+    except EnvironmentFault:
+        return 0
 
 
 def _has_service(manifest: Manifest) -> bool:

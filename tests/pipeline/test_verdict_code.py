@@ -24,10 +24,11 @@ def code(tmp_path: Path) -> Path:
     return Path(shutil.copytree(SERVICES, tmp_path / "code", ignore=shutil.ignore_patterns("__pycache__")))
 
 
-def lake_of(code: Path, model: str, tmp_path: Path) -> tuple[str, str]:
+def lake_of(code: Path, model: str, tmp_path: Path, source: str | None = None) -> tuple[str, str]:
     """A lake of a run of that code, and the run."""
     run = locks_run(model)
-    run.manifest = replace(run.manifest, source=str(code), model_source=str(code) if model else "")
+    source = str(code) if source is None else source
+    run.manifest = replace(run.manifest, source=source, model_source=str(code) if model else "")
     run.write(tmp_path / "run")
     ingest(None, [tmp_path / "run"], str(tmp_path / "lake"))
     return str(tmp_path / "lake"), run.manifest.run_id
@@ -42,6 +43,21 @@ def test_a_changed_model_judges_anew(code: Path, tmp_path: Path) -> None:
     judged_in_lake(None, open_lake(lake), [run])
     assert without_verdict(open_lake(lake), [run]) == []
     model.unlink()
+    assert without_verdict(open_lake(lake), [run]) == []
+
+
+def test_a_changed_model_judges_anew_where_the_time_of_replays_is_invalid(
+    code: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a service nothing is replayed, and the verdict is that of any other machine."""
+    monkeypatch.setenv(BUDGET_VARIABLE, "abc")
+    lake, run = lake_of(code, "fenced_model:Locks", tmp_path, source="")
+    model = code / "fenced_model.py"
+    model.write_text(f"{model.read_text()}\n# mended\n")
+    assert without_verdict(open_lake(lake), [run]) == [run]
+    assert isinstance(judged_in_lake(None, open_lake(lake), [run])[0], Report)
+    assert without_verdict(open_lake(lake), [run]) == []
+    monkeypatch.delenv(BUDGET_VARIABLE)
     assert without_verdict(open_lake(lake), [run]) == []
 
 
