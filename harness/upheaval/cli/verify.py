@@ -10,7 +10,7 @@ from upheaval.cli.judge_commands import VerifyOptions
 from upheaval.cli.lake_options import from_one_place, in_pipeline
 from upheaval.cli.screen import screen_of
 from upheaval.cli.verdict_text import detail_asked, verdict_text
-from upheaval.errors import HarnessError, UsageError
+from upheaval.errors import EnvironmentFault, HarnessError, UsageError
 
 
 def verify(options: VerifyOptions) -> int:
@@ -24,10 +24,10 @@ def verify(options: VerifyOptions) -> int:
     return show_judged(judged, as_list=options.are_several, as_json=options.json)
 
 
-def _judged(run: Path) -> Report | UsageError:
+def _judged(run: Path) -> Report | HarnessError:
     try:
         return verify_run(run)
-    except UsageError as error:
+    except (UsageError, EnvironmentFault) as error:
         return error
 
 

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from support.built_locks import locks_run
 from support.built_runs import good_run
+from upheaval.checkers.own.own_replay import BUDGET_VARIABLE
 from upheaval.cli.main import main
 from upheaval.runtimes import cluster_file
 from upheaval.runtimes.process import ProcessCluster
@@ -81,6 +83,17 @@ def test_a_malformed_run_keeps_no_other_from_being_judged(tmp_path: Path, capsys
     assert "faults.jsonl:1: not JSON" in one_line(err)
     verdict, folder = out.splitlines()
     assert (verdict.startswith("verdict: valid, "), folder) == (True, str(tmp_path / "good"))
+
+
+def test_a_run_that_this_machine_cannot_judge_keeps_no_other_from_being_judged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locks_run("").write(tmp_path / "own")
+    good_run().write(tmp_path / "good")
+    monkeypatch.setenv(BUDGET_VARIABLE, "abc")
+    status, out, err = run(capsys, "verify", tmp_path / "own", tmp_path / "good")
+    assert (status, one_line(err).startswith(f"upheaval: {BUDGET_VARIABLE}: expected a positive number")) == (2, True)
+    assert out.splitlines()[-1] == str(tmp_path / "good")
 
 
 def test_a_malformed_history_exits_2_with_file_and_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
