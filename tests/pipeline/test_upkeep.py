@@ -198,21 +198,35 @@ def test_an_ingest_whose_files_a_drop_erased_commits_nothing(lake: Path) -> None
 def test_an_ingest_of_several_runs_of_which_one_is_dropped_on_the_way_is_done_again(
     lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The drop comes after the other tables were committed, and before `runs`."""
     folders = [built(tmp_path / "b-later", "b", 80), built(tmp_path / "d", "d")]
-
-    def dropping(place: Place, table: str, schema: pa.Schema, files: Sequence[File]) -> None:
-        monkeypatch.undo()
-        append(place, table, schema, files)
-        upkeep.drop(open_lake(str(lake)), ["b"])
-
-    # `verdicts` is the last one before `runs`.
-    monkeypatch.setattr(lakes, "append", lambda *given: dropping(*given) if given[1] == "verdicts" else append(*given))
+    drop_before_runs(lake, "b", monkeypatch)
     with pytest.raises(EnvironmentFault, match="was replaced meanwhile, as by a drop of its runs; do it again"):
         ingest(None, folders, str(lake))
     assert asked(str(lake), COUNTS, 9).rows == (("a", 40), ("c", 40))
     ingest(None, folders, str(lake))
     assert asked(str(lake), COUNTS, 9).rows == (("a", 40), ("b", 80), ("c", 40), ("d", 40))
+
+
+def test_an_ingest_of_several_runs_between_whose_names_another_is_dropped_counts(
+    lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders = [built(tmp_path / "a-later", "a", 80), built(tmp_path / "d", "d")]
+    drop_before_runs(lake, "b", monkeypatch)
+    ingest(None, folders, str(lake))
+    assert asked(str(lake), COUNTS, 9).rows == (("a", 80), ("c", 40), ("d", 40))
+    assert bytes_of(lake, "'run': 'b'") == []
+
+
+def drop_before_runs(lake: Path, run: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """During the next ingest: after it has committed the other tables, and before `runs`."""
+
+    def dropping(place: Place, table: str, schema: pa.Schema, files: Sequence[File]) -> None:
+        monkeypatch.undo()
+        append(place, table, schema, files)
+        upkeep.drop(open_lake(str(lake)), [run])
+
+    # `verdicts` is the last one before `runs`.
+    monkeypatch.setattr(lakes, "append", lambda *given: dropping(*given) if given[1] == "verdicts" else append(*given))
 
 
 def test_info_and_ingest_say_when_a_lake_is_worth_compacting(
