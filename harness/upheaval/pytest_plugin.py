@@ -30,6 +30,7 @@ RUN_PROPERTY = "upheaval_run"
 REPLAY_PROPERTY = "upheaval_replay"
 SEED_PROPERTY = "upheaval_seed"
 SEED_FIXTURE = "upheaval_seed"
+CLUSTER_FIXTURE = "upheaval_cluster"
 FAILED_SEEDS = "upheaval/failed-seeds"
 """In pytest's cache: the simulated seeds that failed last time, by the test without its parameters."""
 REMEMBERED_MAX = 20
@@ -116,6 +117,7 @@ class _Run:
 
 _RUN = pytest.StashKey[_Run]()
 _SEEDS = pytest.StashKey[range]()
+_NOT_UP = pytest.StashKey[BaseException]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -274,6 +276,19 @@ def upheaval_seed(request: pytest.FixtureRequest) -> int | None:
 
 
 # --- fixtures ---
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(
+    fixturedef: "pytest.FixtureDef[Any]", request: pytest.FixtureRequest
+) -> Generator[None, object, object]:
+    """Keeps why a cluster did not come up. That fails the test, expected to fail or not."""
+    try:
+        return (yield)
+    except BaseException as error:
+        if fixturedef.argname == CLUSTER_FIXTURE:
+            request.node.stash[_NOT_UP] = error
+        raise
 
 
 @pytest.fixture
@@ -480,18 +495,25 @@ def pytest_runtest_makereport(
     report = yield
     if is_ours and call.excinfo is not None and report.when == "setup" and not item.config.getoption("fulltrace"):
         report.longrepr = f"{MARKER}: {call.excinfo.value}"
+    if call.excinfo is not None and call.excinfo.value is item.stash.get(_NOT_UP, None):
+        del item.stash[_NOT_UP]
+        _fail_expected_or_not(report)
     run = item.stash.get(_RUN, None)
     if run is not None:
         _note(item, run, report, None if call.excinfo is None else call.excinfo.value)
     return report
 
 
+def _fail_expected_or_not(report: pytest.TestReport) -> None:
+    """pytest takes what an xfailed test raises in any phase as expected."""
+    report.outcome = "failed"
+    vars(report).pop("wasxfail", None)
+
+
 def _note(item: pytest.Item, run: _Run, report: pytest.TestReport, error: BaseException | None) -> None:
     is_last = report.when == "teardown"
     if is_last and run.is_ending:
-        # pytest takes what an xfailed test raises in any phase as expected.
-        report.outcome = "failed"
-        vars(report).pop("wasxfail", None)
+        _fail_expected_or_not(report)
     had_failed = run.end is _End.FAILED
     run.note(report, error)
     if run.end is _End.FAILED and not had_failed:

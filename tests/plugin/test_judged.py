@@ -19,6 +19,10 @@ class Raising(ClusteredService):
         if self.count % 5 == 0:
             raise ValueError("every fifth")
 
+class Startless(ClusteredService):
+    def on_start(self, cluster, snapshot_image):
+        raise ValueError("no start")
+
 class Answering(ClusteredService):
     def on_session_message(self, session, timestamp, payload, position):
         session.respond(payload)
@@ -113,6 +117,31 @@ def endless(cluster):
 @pytest.mark.upheaval(service="raising:Answering", verify=False)
 def test_leaves_a_cluster_that_cannot_end(endless):
     pass
+
+@strict
+@pytest.mark.upheaval(service="no_such_module:Nothing")
+def test_has_no_service(cluster):
+    pass
+
+@strict
+@pytest.mark.upheaval(service="no_such_module:Nothing")
+def test_asks_late_for_a_cluster(request):
+    request.getfixturevalue("cluster")
+
+@known
+@pytest.mark.upheaval(service="raising:Startless")
+def test_has_a_service_that_does_not_start(cluster):
+    pass
+
+@pytest.fixture
+def filled(cluster):
+    cluster.client().request(b"0")
+    raise ValueError("ticket 15")
+
+@known
+@pytest.mark.upheaval(service="raising:Answering")
+def test_fails_in_a_fixture_of_its_own(filled):
+    pass
 """
 
 
@@ -157,7 +186,7 @@ def test_the_ini_file_leaves_it_to_the_tests(repository: Path, python: Path) -> 
     assert (done.returncode, "upheaval_verify 'never': use always or asked" in done.stdout) == (1, True), done.stdout
 
 
-def test_an_expected_failure_covers_the_body_and_neither_the_verdict_nor_the_end_of_the_cluster(
+def test_an_expected_failure_covers_the_body_and_neither_the_verdict_nor_the_cluster(
     repository: Path, python: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (repository / "test_it.py").write_text(EXPECTED)
@@ -173,7 +202,11 @@ def test_an_expected_failure_covers_the_body_and_neither_the_verdict_nor_the_end
         "XPASS test_it.py::test_passes_with_a_valid_run",
         "FAILED test_it.py::test_passes_and_must_not - [XPASS(strict)] ticket 13",
         "ERROR test_it.py::test_leaves_a_cluster_that_cannot_end - RuntimeError: ",
-        "1 failed, 3 xfailed, 3 xpassed, 2 errors",
+        "ERROR test_it.py::test_has_no_service",
+        "FAILED test_it.py::test_asks_late_for_a_cluster",
+        "ERROR test_it.py::test_has_a_service_that_does_not_start",
+        "XFAIL at setup of test_it.py::test_fails_in_a_fixture_of_its_own",
+        "2 failed, 4 xfailed, 3 xpassed, 4 errors",
     ):
         assert word in done.stdout, done.stdout
     folders = {folder.name.partition("-2")[0]: folder for folder in (repository / "runs").iterdir()}
