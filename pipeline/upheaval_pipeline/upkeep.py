@@ -181,7 +181,7 @@ def _has_rows_of(lake: Lake, file: File, runs: Collection[str]) -> bool:
     if not within or file in lake.flaws or not {*file.runs}.isdisjoint(within):
         return bool(within)
     rows = lake.dataset([file.path], arrow_schema("run string"))
-    return rows.count_rows(filter=pc.field("run").isin(pa.array(within, pa.string()))) > 0
+    return bool(rows.count_rows(filter=pc.field("run").isin(pa.array(within, pa.string()))))
 
 
 def _may_go(lake: Lake, file: File) -> bool:
