@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 
 from support.live_clusters import end_without_trace
+from upheaval.checkers.judge import verify_run
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
 from upheaval.errors import EnvironmentFault, UnknownOutcome
 from upheaval.execution.links import ProxiedLinks
@@ -142,6 +145,12 @@ def test_files_of_a_stopped_member_are_damaged_and_removed(
     records = list(cluster.run.read_faults())
     assert [record.what for record in records] == ["kill", "damage", "wipe"]
     assert all(record.is_proved and record.heal_end_ns for record in records), records
+
+
+def test_a_collected_run_whose_files_are_removed_by_command_is_sealed_again(cluster: ProcessCluster) -> None:
+    cluster.down()
+    assert main(["wipe", "--dir", str(cluster.folder), "1"]) == 0
+    assert verify_run(cluster.folder).finding(Promise.EVIDENCE_SEALED).verdict is Verdict.VALID
 
 
 def test_a_link_fault_that_is_there_in_part_is_on_record_and_can_be_healed(tmp_path: Path) -> None:

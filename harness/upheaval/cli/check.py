@@ -10,7 +10,7 @@ from upheaval.checkers.history.illegal_prefix import IllegalPrefix, Shown, illeg
 from upheaval.checkers.history.models.origins import completion_of
 from upheaval.checkers.history.models.sequential import SequentialModel
 from upheaval.checkers.history.models.table import KEY_MODELS
-from upheaval.checkers.history.own_key_model import ModelRaised, load_key_model
+from upheaval.checkers.history.own_key_model import ModelRaised, OwnKeyModel, load_key_model
 from upheaval.checkers.history.search import KeySearch, finding, on_key, parts, search_keys
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Report, Verdict
@@ -39,6 +39,8 @@ def check(options: CheckOptions) -> int:
         try:
             history = read_foreign(options.history, model)
             searched = _search(history, model, options.limit)
+            if isinstance(model, OwnKeyModel):
+                model.require_repeatable()
             broken = next((key_search for key_search in searched if key_search.verdict is Verdict.INVALID), None)
             prefix = None if broken is None else illegal_prefix(broken, model, options.limit)
             judged = _finding(history, searched, prefix, model, options.limit)

@@ -4,6 +4,7 @@ Exit statuses are those of ClusterTool, not of the other commands. A node of a c
 place in the run folder (`RUN/member-0`); while it runs the command is carried out in its container.
 """
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from upheaval.cli.operate_commands import ToolOptions
@@ -28,26 +29,27 @@ def tool(given: ToolOptions) -> int:
         arguments += ["--archive", given.archive]
     arguments += ["--json"] * given.json + ["--help"] * given.wants_help
     options = parse(arguments)
-    _unseal(options)
 
     def work() -> "Answer":
         try:
-            return _answer(options)
+            with _sealed_again(options):
+                return _answer(options)
         except HarnessError as error:
             raise NodeError(str(error)) from error
 
     return finish(options, work, PROGRAM)
 
 
-def _unseal(options: "Options") -> None:
+def _sealed_again(options: "Options") -> AbstractContextManager[None]:
     """What an operator changes in the files of a run that was collected is no tampering."""
-    from upheaval.records import RunFolder
+    from upheaval.records import RunFolder, sealed_again
     from upheaval_node.tool.__main__ import node_folder
     from upheaval_node.tool.commands import COMMANDS
 
     name = options.words[1] if len(options.words) > 1 else ""
     if name in COMMANDS and COMMANDS[name].changes and "\0" not in options.words[0]:
-        RunFolder(node_folder(options).parent).unseal()
+        return sealed_again(RunFolder(node_folder(options).parent))
+    return nullcontext()
 
 
 def _answer(options: "Options") -> "Answer":

@@ -50,7 +50,7 @@ from upheaval_node.types import S
 KEYS: Final = 8
 REQUEST_TYPE: Final = "upheaval"
 FRESH_S: Final = 1.0
-"""After a pause of this length a user looks whether its session has ended. With each call this would cost 15 %."""
+"""A user looks this often whether its session has ended. With each call this would cost 15 %."""
 LAST_WORDS_S: Final = 0.1
 """The wait for an answer too many after the last call, in a load without limit. There each answer may be that to the
 call before, and no pause between calls shows it."""

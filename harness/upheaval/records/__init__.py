@@ -136,6 +136,7 @@ from upheaval.records.seal import (
     read_seal as read_seal,
     seal as seal,
     seal_of as seal_of,
+    sealed_again as sealed_again,
 )
 from upheaval.records.service_messages import (
     Credit as Credit,

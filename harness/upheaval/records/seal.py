@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -61,6 +62,32 @@ def seal(run: RunFolder) -> None:
         text = json.dumps({"format": FORMAT_VERSION, **asdict(digests)}, indent=2) + "\n"
         write_atomically(run.seal_file, text)
         write_atomically(run.manifest_file, replace(manifest, sealed=digest_of_text(text)).to_json())
+
+
+@contextmanager
+def sealed_again(run: RunFolder) -> Iterator[None]:
+    """What the block changes in the files of a run that was collected is no tampering: the run has no seal meanwhile,
+    and another one afterwards. A run without a seal, or whose files already differ from it, stays as it is.
+
+    Raises as `seal`.
+    """
+    if not _is_intact(run):
+        yield
+        return
+    run.unseal()
+    try:
+        yield
+    finally:
+        seal(run)
+
+
+def _is_intact(run: RunFolder) -> bool:
+    try:
+        text = jsonfields.read_text(run.seal_file)
+        is_named = run.read_manifest().sealed == digest_of_text(text)
+        return is_named and read_seal(run, text) == seal_of(run)
+    except (OSError, EnvironmentFault, UsageError):
+        return False
 
 
 def add_failure(run: RunFolder, failure: Failure) -> None:

@@ -3,6 +3,7 @@
 Times are nanoseconds since the first thing that the run recorded. A member's state is what its own trace says.
 """
 
+import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -224,8 +225,8 @@ def measure_run(run: RunFolder) -> Figures:
 
 def duration(ns: float) -> str:
     """A time for people, with three digits of the unit that suits it; from 100 s on in tenths of seconds."""
-    minutes, tenths = divmod(round(ns / (S // 10)), 600)
-    if ns >= 99.95 * S:
+    if 99.95 * S <= ns < math.inf:
+        minutes, tenths = divmod(round(ns / (S // 10)), 600)
         return f"{minutes} min {tenths / 10:g} s"
     for unit, length in (("s", S), ("ms", MS), ("µs", US)):  # noqa: RUF001 - the micro sign of units
         # What rounds to the unit has it.

@@ -24,7 +24,10 @@ _LEVELS: Final = {
     "FATAL": ERROR,
     "CRITICAL": ERROR,
 }
+_DAY: Final = timedelta(days=1)
 _HALF_DAY_MS: Final = 12 * 3600 * 1000
+_SWAPPED_MS: Final = 60 * 1000
+"""Threads take the time before they print, so lines that are apart by less may have changed places."""
 _TIME: Final = re.compile(
     r"\[?(?:(?P<date>\d{4}-\d\d-\d\d)[ T])?(?P<time>\d\d:\d\d:\d\d)(?:[.,](?P<part>\d{1,9}))?"
     r"(?P<zone>Z|[+-]\d\d:?\d\d)?\]?\s+"
@@ -51,18 +54,26 @@ class PrintedLine:
 
 def printed_lines(lines: Iterable[str], day: date, zone: tzinfo | None) -> Iterator[PrintedLine]:
     """What a process printed. `day` is that of the first line that has the time of the day alone; it ends where such
-    times go back by more than half a day. `zone` is that of times that name none; None is the zone of this machine.
+    times go back by more than half a day, and a line with a date begins another. `zone` is that of times that name
+    none; None is the zone of this machine.
     """
     latest_ms = -math.inf
     head: PrintedLine | None = None
     more: list[str] = []
     for text in lines:
         line = _parsed(text, day, zone)
-        if line is not None and line.epoch_ms is not None:
-            if line.epoch_ms < latest_ms - _HALF_DAY_MS and not _has_date(text):
-                day += timedelta(days=1)
+        at_ms = None if line is None else line.epoch_ms
+        if at_ms is not None:
+            if _has_date(text):
+                day = datetime.fromtimestamp(at_ms / 1000, zone).date()
+            elif at_ms < latest_ms - _HALF_DAY_MS:
+                day += _DAY
                 line = _parsed(text, day, zone) or line
-            latest_ms = latest_ms if line.epoch_ms is None else line.epoch_ms
+            elif at_ms > latest_ms + _HALF_DAY_MS:
+                before = _parsed(text, day - _DAY, zone)
+                is_swapped = before is not None and abs(latest_ms - (before.epoch_ms or 0)) < _SWAPPED_MS
+                line = before if is_swapped else line
+            latest_ms = latest_ms if line is None or line.epoch_ms is None else line.epoch_ms
         if line is None and head is not None:
             more.append(text)
             continue

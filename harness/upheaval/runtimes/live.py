@@ -26,6 +26,7 @@ from upheaval.records import (
     load_companions,
     note_companion,
     seal,
+    sealed_again,
 )
 from upheaval.records.added_lines import AddedLines
 from upheaval.runtimes import ports
@@ -485,8 +486,11 @@ class LiveCluster(Conditions, Generic[Member_co]):
         A restart is healed here: it is over when its members run again. Raises `UnknownOutcome` when the fault or the
         healing was not proved.
         """
-        if isinstance(fault, FileFault):
-            self.run.unseal()
+        # Its members stay down, so nothing else seals the run again.
+        with sealed_again(self.run) if isinstance(fault, FileFault) else contextlib.nullcontext():
+            self._inject(fault, name)
+
+    def _inject(self, fault: MemberFault | FileFault, name: str) -> None:
         # This process does not know the progress of a load in another process.
         driver = FaultDriver(
             self, lambda record: self.run.add_fault(replace(record, inject_operations=None, heal_operations=None))

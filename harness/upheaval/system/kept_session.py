@@ -38,7 +38,7 @@ class KeptSession:
         now_s = time.monotonic()
         if now_s - self._looked_s >= self._fresh_s:
             self._client.idle(0)
-        self._looked_s = now_s
+            self._looked_s = now_s
         return self._is_kept and not self._client.session.is_closed
 
     def open(self) -> Session:

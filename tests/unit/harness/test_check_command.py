@@ -306,6 +306,65 @@ class Rebound(Counters):
         type(self).count += 1
         return self.count
 
+COUNT = []
+
+class Global(Counters):
+    def apply(self, request):
+        COUNT.append(1)
+        return len(COUNT)
+
+class Register:
+    value = 0
+
+class Module(Counters):
+    def apply(self, request):
+        value, Register.value = Register.value, request.json()["add"]
+        return value
+
+class Inner(Counters):
+    class State:
+        count = 0
+    def apply(self, request):
+        self.State.count += 1
+        return self.State.count
+
+class Caller:
+    def __init__(self):
+        self.count = 0
+    def __call__(self):
+        self.count += 1
+        return self.count
+
+class Called(Counters):
+    ask = Caller()
+    def apply(self, request):
+        return self.ask()
+
+class Unpicklable:
+    def __init__(self):
+        self.count, self.never = 0, lambda: None
+
+class Hidden(Counters):
+    held = Unpicklable()
+    def apply(self, request):
+        self.held.count += 1
+        return self.held.count
+
+class Remembering(Counters):
+    cache = {}
+    def apply(self, request):
+        REMEMBERED.add(request.text)
+        self.cache[request.text] = request.json()
+        return Sum(super().apply(request))
+    def agrees(self, request, expected, answer):
+        return float(answer) == expected.number
+
+class Sum:
+    def __init__(self, number):
+        self.number = number
+
+REMEMBERED = set()
+
 class Talking(Counters):
     def apply(self, request):
         print("adding", request.text)
@@ -372,16 +431,36 @@ def test_what_a_model_of_ones_own_raises_is_no_verdict(
     assert "in apply), at operation 1" in out
 
 
-@pytest.mark.parametrize(("model", "name"), [("Shared", "seen"), ("Rebound", "count")])
-def test_a_model_that_keeps_state_in_its_class_is_no_verdict(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], counters: None, model: str, name: str
+@pytest.mark.parametrize(
+    ("model", "what"),
+    [
+        ("Shared", "changed Shared.seen"),
+        ("Rebound", "changed Rebound.count"),
+        ("Global", "changed counters.COUNT"),
+        ("Module", "changed Register.value"),
+        ("Inner", "changed Inner.State.count"),
+        ("Called", "changed Called.ask"),
+        ("Hidden", "has state outside of the instance"),
+    ],
+)
+def test_a_model_that_keeps_state_outside_of_its_instance_is_no_verdict(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], counters: None, model: str, what: str
 ) -> None:
-    """Both calls were open at once: an order explains the answers, but each try of the search changes the class."""
+    """Both calls were open at once: an order explains the answers, but each try changes what is shared."""
     text = add(1, "a", 1, "2", 10, 20) + add(2, "a", 1, "1", 11, 21)
     status, out, _ = check(tmp_path, capsys, text, "--model", f"counters:{model}", name="history.jsonl")
     assert status == 3
-    why = f"the model counters:{model} changed {model}.{name}, which all instances share: set it in __init__"
+    why = f"the model counters:{model} {what}, which all instances share: set it in __init__"
     assert why in " ".join(out.split())
+
+
+@pytest.mark.parametrize(("last", "verdict"), [("3", "valid"), ("4", "invalid")])
+def test_a_model_that_only_remembers_in_its_class_is_judged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], counters: None, last: str, verdict: str
+) -> None:
+    text = add(1, "a", 1, "1", 10, 20) + add(2, "a", 2, last, 30, 40)
+    _, out, _ = check(tmp_path, capsys, text, "--model", "counters:Remembering", "--json", name="history.jsonl")
+    assert json.loads(out)["verdict"] == verdict
 
 
 @pytest.mark.parametrize("model", ["Talking", "Paired"])

@@ -1,5 +1,7 @@
 """Times for people: three digits, and no powers of ten in long runs."""
 
+import math
+
 import pytest
 
 from upheaval.report import duration
@@ -19,6 +21,8 @@ from upheaval_node.types import MS, US, S
         (1230.1 * S, "20 min 30.1 s"),
         (1234.5 * S, "20 min 34.5 s"),
         (3661 * S, "61 min 1 s"),
+        (math.inf, "inf s"),
+        (math.nan, "nan ns"),
     ],
 )
 def test_a_duration_has_the_unit_that_suits_it(ns: float, text: str) -> None:

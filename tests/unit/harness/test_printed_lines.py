@@ -101,3 +101,15 @@ def test_a_day_ends_where_times_of_the_day_alone_begin_anew() -> None:
 def test_a_line_with_a_date_ends_no_day() -> None:
     lines = parsed("22:13:20.123 [main] INFO a", "2023-11-14 01:00:00.000 [main] INFO b", "22:13:20.123 [main] INFO c")
     assert [line.epoch_ms for line in (lines[0], lines[2])] == [AT_MS, AT_MS]
+
+
+def test_lines_that_changed_places_at_midnight_keep_their_days() -> None:
+    times = ["23:59:59.990", "00:00:00.001", "23:59:59.999", "23:59:59.999", "00:00:00.002", "00:00:00.003"]
+    first, *others = [line.epoch_ms for line in parsed(*(f"{time} [main] INFO a" for time in times))]
+    assert first is not None
+    assert [ms - first for ms in others if ms is not None] == [11, 9, 9, 12, 13]
+
+
+def test_a_time_alone_is_of_the_day_of_the_last_line_with_a_date() -> None:
+    lines = parsed("22:13:20.123 [main] INFO a", "2023-11-16 22:13:20.123 [main] INFO b", "22:13:21.123 [main] INFO c")
+    assert [line.epoch_ms for line in lines] == [AT_MS, AT_MS + 2 * 86_400_000, AT_MS + 2 * 86_400_000 + 1000]

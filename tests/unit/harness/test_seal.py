@@ -6,12 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from support.bad_runs import copy_of_good_run
 from support.built_runs import good_run
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Verdict
+from upheaval.cli.main import main
 from upheaval.records import CompanionConfig, FinalPosition, RunFolder, note_companion, seal
 from upheaval.records.seal import digest_of_file
+from upheaval_node.tool.answer import FAILURE
 
 
 @pytest.fixture
@@ -152,6 +155,30 @@ def test_a_simulated_run_is_sealed_as_it_is_written(tmp_path: Path) -> None:
     assert found(run).verdict is Verdict.UNKNOWN
     seal(run)
     assert found(run).verdict is Verdict.VALID
+
+
+@pytest.mark.parametrize(
+    ("command", "status"), [("sort-recording-log", FAILURE & 0xFF), ("invalidate-latest-snapshot", 0)]
+)
+def test_a_command_of_the_tool_seals_a_run_again(command: str, status: int, tmp_path: Path) -> None:
+    copy_of_good_run("snapshot-and-restart", tmp_path)
+    assert main(["tool", str(tmp_path / "member-1"), command]) == status
+    assert found(RunFolder(tmp_path)).verdict is Verdict.VALID
+
+
+def test_a_command_of_the_tool_on_a_run_without_a_seal_leaves_it_so(tmp_path: Path) -> None:
+    copy_of_good_run("snapshot-and-restart", tmp_path)
+    RunFolder(tmp_path).unseal()
+    assert main(["tool", str(tmp_path / "member-1"), "invalidate-latest-snapshot"]) == 0
+    assert RunFolder(tmp_path).read_manifest().sealed is None
+
+
+def test_a_command_of_the_tool_hides_no_earlier_change(tmp_path: Path) -> None:
+    copy_of_good_run("snapshot-and-restart", tmp_path)
+    with RunFolder(tmp_path).member(0).trace.open("a") as trace:
+        trace.write('{"ts":2,"event":"more"}\n')
+    main(["tool", str(tmp_path / "member-1"), "invalidate-latest-snapshot"])
+    assert found(RunFolder(tmp_path)).verdict is Verdict.INVALID
 
 
 def adds_an_operation(run: RunFolder) -> None:

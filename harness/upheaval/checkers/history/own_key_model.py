@@ -1,6 +1,7 @@
 """A user's model as a model for the search, which copies its state and returns to earlier ones.
 
-A state is a pickled instance. So a model must not keep state in its class, where all branches of the search share it.
+A state is a pickled instance. So a model must not keep state elsewhere, where all branches of the search share it: all
+steps of a search are repeated in another order before its verdict counts. With a mere cache they give the same.
 The operations are calls; their values are the requests and their results the answers, both as texts. An exception of
 the model is raised as `ModelRaised`. This module knows nothing of logs, histories or time.
 """
@@ -14,8 +15,8 @@ from typing import Final
 
 from upheaval.checkers.history.models.sequential import Call, State
 from upheaval.checkers.history.models.table import KEY_MODELS
-from upheaval.checkers.own.class_state import ClassState, StateInClass
 from upheaval.checkers.own.own_model_process import load_model, shown_error
+from upheaval.checkers.own.shared_state import SharedState
 from upheaval.errors import HarnessError, UsageError
 from upheaval.model import Model, Request
 from upheaval.records import FieldError, Function, Operation, Outcome, answer_bytes
@@ -28,7 +29,7 @@ _SHOWN: Final = 60
 
 
 class ModelRaised(HarnessError):
-    """The model raised an exception, or changed its class. The message has that and the operation."""
+    """The model raised an exception, or has state outside of its instance. The message has that and the operation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +38,10 @@ class OwnKeyModel:
 
     model: type[Model]
     name: str
-    shared: ClassState
+    shared: SharedState
     names: Mapping[str, Function] = field(default_factory=lambda: {"call": Function.CALL})
+    steps: list[tuple[Call, State, int]] = field(default_factory=list)
+    """Each step of the search so far, with the hash of what it gave."""
 
     def space(self, function: Function) -> int | None:
         """0 for calls; None for anything else."""
@@ -80,6 +83,24 @@ class OwnKeyModel:
 
     def step(self, call: Call, state: State) -> tuple[State, Frozen, bool]:
         """The next state, the expected answer, and whether the model agrees with the actual one."""
+        after, expected, is_right = self._step(call, state)
+        self.steps.append((call, state, _hash(after, expected, is_right)))
+        return after, _shown(expected), is_right
+
+    def require_repeatable(self) -> None:
+        """Repeat all steps, the last one first, from the shared state at the beginning. Raises `ModelRaised` if one
+        gives something else.
+        """
+        changed = self.shared.restore()
+        for call, state, given in reversed(self.steps):
+            if _hash(*self._step(call, state)) != given:
+                what = f"changed {', '.join(changed)}" if changed else "has state outside of the instance"
+                raise ModelRaised(
+                    f"the model {self.name} {what}, which all instances share: set it in __init__"
+                    f" (repeated, operation {call.operation.id} gives something else)"
+                )
+
+    def _step(self, call: Call, state: State) -> tuple[bytes, object, bool]:
         operation = call.operation
         request = _request(operation)
         try:
@@ -87,11 +108,7 @@ class OwnKeyModel:
             expected = model.apply(request)
             given = operation.result
             is_right = isinstance(given, str) and bool(model.agrees(request, expected, answer_bytes(given)))
-            after = pickle.dumps(model)
-            self.shared.require_unchanged()
-            return after, _shown(expected), is_right
-        except StateInClass as error:
-            raise ModelRaised(f"the model {self.name} {error}, at operation {operation.id}") from error
+            return pickle.dumps(model), expected, is_right
         except Exception as error:
             raise ModelRaised(self._raised(operation, error)) from error
 
@@ -113,7 +130,16 @@ def load_key_model(name: str) -> OwnKeyModel:
         raise UsageError(f"model {name!r}: {shown_error(error)}") from error
     if model is None or not issubclass(model, Model):
         raise UsageError(f"model {name!r}: a service is its own model only where there is a log")
-    return OwnKeyModel(model, name, ClassState(model))
+    return OwnKeyModel(model, name, SharedState(model))
+
+
+def _hash(after: bytes, expected: object, is_right: bool) -> int:
+    """Without an answer that is an object of the model's: its text may differ between equal ones."""
+    try:
+        answer = expected if isinstance(expected, bytes) else json.dumps(expected)
+    except (TypeError, ValueError):
+        answer = ""
+    return hash((after, answer, is_right))
 
 
 def _shown(expected: object) -> Frozen:
