@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from upheaval.errors import UnknownOutcome
 from upheaval.records import SHARED_MEMORY, RunFolder
 from upheaval.records.folder_lock import locked
 from upheaval.runtimes.owner import Owner, process_start
@@ -22,18 +23,20 @@ from upheaval.system.aeron_files import PROPERTIES_FILE, driver_directories, dri
 from upheaval.system.process_table import (
     RUN_ID_VARIABLE,
     FoundProcess,
+    are_still,
     environments,
     found_process,
     processes_of,
     send_signal,
     wait_until_gone,
-    wait_until_still,
 )
+from upheaval.waits import wait_until
 
 OWNER_VARIABLE: Final = "UPHEAVAL_HARNESS"
 FOLDER_VARIABLE: Final = "UPHEAVAL_RUN_FOLDER"
 _SEEN_ENDED: Final = "upheaval-ended"
 """The file that keeps when a clean-up first saw that the driver had ended in order."""
+_STOP_TIMEOUT_S: Final = 5.0
 _DRIVER_AGE_S: Final = 3600.0
 """A cluster whose members are all down may start them again, so the directories of their drivers stay for a while."""
 
@@ -98,10 +101,18 @@ def _user() -> int:
 
 
 def _end(run_id: str, run: AbandonedRun) -> None:
-    """A harness that is killed here leaves either live processes, which the next one finds, or the record."""
+    """A harness that is killed here leaves either live processes, which the next one finds, or the record.
+
+    Whatever does not stop, such as a thread that waits for a disk, is recorded and killed all the same.
+    """
     begin_ns = time.monotonic_ns()
     send_signal(run.processes, signal.SIGSTOP)
-    wait_until_still(run.processes, run_id)
+    with contextlib.suppress(UnknownOutcome):
+        wait_until(
+            lambda: are_still(run.processes, run_id),
+            timeout_s=_STOP_TIMEOUT_S,
+            describe=lambda: f"members of run {run_id} do not stop",
+        )
     if run.folder:
         members = (process.member_id for process in run.processes)
         end_ns = time.monotonic_ns()
