@@ -143,7 +143,7 @@ def recover(
             cut = f"segment {base + 1} is missing"
     later = [start for start in bases if start > base]
     if cut is not None and later:
-        # A segment gets its successor before its last sync, and loses its journal afterwards.
+        # A segment gets its successor before its last sync. Only when that has succeeded does it lose its journal.
         is_durable = base not in bases or not _journal(storage, directory, entry, base)
         if is_durable and any(block_journal.is_synced(_journal(storage, directory, entry, one)) for one in later):
             raise DamageError(f"what was made durable from {position} on has changed: {cut}")

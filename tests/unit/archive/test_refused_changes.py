@@ -79,7 +79,7 @@ def test_a_writer_that_the_disk_refuses_leaves_no_file_open() -> None:
 
 
 @pytest.mark.parametrize("syncs", [0, 1, 2])
-def test_a_sync_that_fails_leaves_no_file_open(syncs: int) -> None:
+def test_a_sync_that_fails_leaves_no_file_open_and_the_journals_of_what_is_not_durable(syncs: int) -> None:
     """Of three full segments and one more; the first error ends the recording."""
     storage, made = MemoryStorage(), recording()
     writer = SegmentWriter(storage, "archive", made, 0, 1)
@@ -89,12 +89,13 @@ def test_a_sync_that_fails_leaves_no_file_open(syncs: int) -> None:
     writer.sync_later(errors.append)
     for _ in range(syncs):
         storage.run_syncs()
-    storage.error = "input/output error"
+    storage.sync_error = "input/output error"
     storage.run_syncs()
-    storage.error = None
     writer.close(is_whole=False)
     assert [str(error) for error in errors] == ["input/output error"]
     assert storage.count_open == 0
+    has_journal = [len(storage.content(f"archive/3-{base}.rec")) > TERM for base in range(0, 4 * TERM, TERM)]
+    assert has_journal == [number >= syncs for number in range(4)]
 
 
 @pytest.mark.parametrize("change", ["start", "channel", "longer channel", "deleted", "extended"])
