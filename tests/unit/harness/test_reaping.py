@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from upheaval.records import FORCED_END, Manifest, RunFolder, seal
 from upheaval.records.folder_lock import locked
+from upheaval.runtimes import abandoned
 from upheaval.runtimes.abandoned import FOLDER_VARIABLE, OWNER_VARIABLE
 from upheaval.runtimes.owner import Owner
 from upheaval.system.process_table import MEMBER_VARIABLE, RUN_ID_VARIABLE, is_stopped, processes_of
@@ -110,6 +112,41 @@ def test_members_that_do_not_stop_are_recorded_and_ended(program: str, tmp_path:
     assert member.wait(240) == -signal.SIGKILL
     assert processes_of(variables[RUN_ID_VARIABLE]) == []
     assert [(each.what, list(each.members)) for each in run.read_controls()] == [(FORCED_END, ["0"])]
+
+
+def test_the_name_of_the_lock_in_other_hands_holds_no_harness_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(abandoned, "SHARED_MEMORY", tmp_path)
+    with abandoned.turn():
+        (folder,) = tmp_path.iterdir()
+        assert folder.stat().st_mode & 0o777 == 0o700
+    folder.rmdir()
+    folder.touch()
+    with abandoned.turn():
+        pass
+
+
+def test_a_harness_names_the_one_that_it_waits_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(abandoned, "SHARED_MEMORY", tmp_path)
+    monkeypatch.setattr(abandoned, "_SILENT_S", 0.01)
+
+    def wait() -> None:
+        with abandoned.turn():
+            pass
+
+    waiting = threading.Thread(target=wait, daemon=True)
+    with abandoned.turn():
+        waiting.start()
+        wait_until(
+            lambda: "upheaval: waits for process " in capsys.readouterr().err,
+            timeout_s=240,
+            describe=lambda: "nothing is printed",
+        )
+    waiting.join(240)
+    assert not waiting.is_alive()
 
 
 def left_by_a_gone_harness(run: RunFolder) -> dict[str, str]:
