@@ -151,3 +151,18 @@ def test_a_truncation_that_the_catalog_could_not_write_is_not_made() -> None:
     assert world.call(member.client.stop_position(0)) == stop
     world.call(member.client.request(truncation))
     assert world.call(member.client.stop_position(0)) == first_end
+
+
+def test_leftovers_of_a_lost_recording_do_not_come_back_under_the_entry_that_takes_its_id() -> None:
+    """The power goes after the entry was written, and before the first segment is there."""
+    world = ArchiveWorld()
+    member = world.member(settings=ArchiveSettings(segment_length=64 * KIB, file_sync_level=1))
+    world.settle()
+    leftover = "archive/0-0.rec"
+    member.storage.put(leftover, bytes(64 * KIB))
+    with refused(member.storage, 2):
+        started(world, member, resumed_channel(5, 0, 1))
+        world.settle()
+    assert decode_catalog(member.storage.content(PATH)).next_recording_id == 1
+    member.storage.power_cut()
+    assert not member.storage.exists(leftover)
