@@ -15,7 +15,11 @@ class PeerError(NodeError):
 
 
 class DamageError(PeerError):
-    """A file that no longer holds what was made durable in it."""
+    """A file that no longer holds what was made durable in it. It does before `whole_end`; -1 if that is unknown."""
+
+    def __init__(self, text: str, whole_end: int = -1) -> None:
+        super().__init__(text)
+        self.whole_end = whole_end
 
 
 class DecodeError(PeerError):

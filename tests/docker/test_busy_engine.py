@@ -10,6 +10,7 @@ from typing import Any
 import docker
 import pytest
 
+from upheaval.cli.main import main
 from upheaval.errors import UnknownOutcome
 from upheaval.runtimes.docker import labels
 from upheaval.runtimes.docker.node import DockerNode
@@ -56,11 +57,18 @@ class Engine:
             raise refusal(409, "remove files: volume is in use - [1]")
         self.left.remove("volume")
 
+    def close(self) -> None:
+        pass
+
 
 Remove = Callable[[Engine], int]
 
 
-@pytest.mark.parametrize("remove", [labels.remove_abandoned, partial(labels.remove_run, run_id="run-1")])
+def removed(engine: Engine, timeout_s: float = labels.REMOVAL_TIMEOUT_S) -> int:
+    return sum(not each.why for each in labels.remove_abandoned(engine, timeout_s))
+
+
+@pytest.mark.parametrize("remove", [removed, partial(labels.remove_run, run_id="run-1")])
 def test_networks_and_volumes_go_after_a_container_that_another_process_removes(remove: Remove) -> None:
     engine = Engine(busy=3)
     assert remove(engine) == 2
@@ -69,11 +77,31 @@ def test_networks_and_volumes_go_after_a_container_that_another_process_removes(
 
 def test_a_start_leaves_what_is_in_use_and_an_end_says_so() -> None:
     engine = Engine(busy=0, is_used=True)
-    assert labels.remove_abandoned(engine, timeout_s=0) == 0
+    left = labels.remove_abandoned(engine, timeout_s=0)
+    assert [(each.kind, each.name) for each in left] == [("network", "net"), ("volume", "files")]
+    assert "active endpoints" in left[0].why
+    assert "volume is in use" in left[1].why
     assert engine.left == ["network", "volume"]
-    assert labels.remove_abandoned(Engine(busy=FOREVER), timeout_s=0) == 0
+    assert removed(Engine(busy=FOREVER), timeout_s=0) == 0
     with pytest.raises(UnknownOutcome, match="removing container member-0: removal of container 1 is already in prog"):
         labels.remove_run(Engine(busy=FOREVER), "run-1", timeout_s=0)
+
+
+def test_a_clean_up_names_what_the_engine_keeps_and_removes_the_rest(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(_: str) -> None:
+        raise refusal(500, "no such device")
+
+    engine = Engine(busy=0)
+    monkeypatch.setattr(engine, "remove_network", refuse)
+    monkeypatch.setattr("upheaval.runtimes.docker.engine.connect", lambda: engine)
+    assert main(["clean"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "removed volume files" in lines
+    assert [line for line in lines if "network net" in line and line.startswith("left alone: network net: ")]
+    assert "removed network net" not in lines
+    assert engine.left == ["network"]
 
 
 class Container:

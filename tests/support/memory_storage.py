@@ -135,6 +135,7 @@ class MemoryStorage:
         self._durable_names: dict[str, _Content] = {}
         self._pending: list[Callable[[], None]] = []
         self.error: str | None = None
+        self.sync_error: str | None = None  # of `sync_later` alone
         # Called before every write and truncation; what it raises leaves the file as it is.
         self.before_change: Callable[[], None] | None = None
         self.count_open = 0
@@ -198,8 +199,9 @@ class MemoryStorage:
         covered = content.sequence
 
         def complete() -> None:
-            if self.error is not None:
-                done(StorageError(self.error))
+            error = self.error or self.sync_error
+            if error is not None:
+                done(StorageError(error))
                 return
             if level > 0:
                 self.count_syncs += 1

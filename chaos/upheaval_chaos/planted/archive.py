@@ -1,5 +1,6 @@
 """Planted bugs of the archive: where recordings end, and what replays send."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -30,12 +31,15 @@ def bounded_replay_sends_everything(archive: Archive) -> None:
 def recording_stops_a_frame_early(archive: Archive) -> None:
     """The catalog says that a stopped recording ends 32 bytes before its end."""
     catalog = archive._context.catalog
-    record_stopped = catalog.record_stopped
 
-    def record_less(entry: RecordingEntry, position: int, timestamp: int) -> None:
-        record_stopped(entry, max(position - FRAME_ALIGNMENT, entry.start_position), timestamp)
+    def recording_less(record: Callable[[RecordingEntry, int, int], None]) -> Callable[..., None]:
+        def record_less(entry: RecordingEntry, position: int, timestamp: int) -> None:
+            record(entry, max(position - FRAME_ALIGNMENT, entry.start_position), timestamp)
 
-    replace_method(catalog, "record_stopped", record_less)
+        return record_less
+
+    replace_method(catalog, "record_stopped", recording_less(catalog.record_stopped))
+    replace_method(catalog, "record_end", recording_less(catalog.record_end))
 
 
 @AREA.bug("no-unexplained-end", "logs-equal", "states-agree", INVARIANTS, is_rare=True)

@@ -70,10 +70,15 @@ def _in_engine(*, is_dry: bool) -> Iterator[Leftover | Left]:
 
     try:
         with connected() as client:
-            for leftover in labels.abandoned(client):
-                yield Leftover(*leftover.split(" ", 1))
-            if not is_dry:
-                labels.remove_abandoned(client)
+            if is_dry:
+                yield from (Leftover(kind, name) for kind, name in labels.abandoned(client))
+                return
+            for removal in labels.remove_abandoned(client):
+                yield (
+                    Left(f"{removal.kind} {removal.name}", removal.why)
+                    if removal.why
+                    else Leftover(removal.kind, removal.name)
+                )
     except EnvironmentFault as error:
         yield Left("containers", str(error))
 

@@ -8,13 +8,17 @@ import contextlib
 import os
 import shutil
 import signal
+import stat
+import sys
 import tempfile
+import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from upheaval.errors import UnknownOutcome
 from upheaval.records import SHARED_MEMORY, RunFolder
 from upheaval.records.folder_lock import locked
 from upheaval.runtimes.owner import Owner, process_start
@@ -22,18 +26,21 @@ from upheaval.system.aeron_files import PROPERTIES_FILE, driver_directories, dri
 from upheaval.system.process_table import (
     RUN_ID_VARIABLE,
     FoundProcess,
+    are_still,
     environments,
     found_process,
     processes_of,
     send_signal,
     wait_until_gone,
-    wait_until_still,
 )
+from upheaval.waits import wait_until
 
 OWNER_VARIABLE: Final = "UPHEAVAL_HARNESS"
 FOLDER_VARIABLE: Final = "UPHEAVAL_RUN_FOLDER"
 _SEEN_ENDED: Final = "upheaval-ended"
 """The file that keeps when a clean-up first saw that the driver had ended in order."""
+_STOP_TIMEOUT_S: Final = 5.0
+_SILENT_S: Final = 5.0
 _DRIVER_AGE_S: Final = 3600.0
 """A cluster whose members are all down may start them again, so the directories of their drivers stay for a while."""
 
@@ -71,20 +78,53 @@ def end_abandoned() -> list[str]:
 
     What another harness has begun to end has ended, too, when this returns.
     """
-    with locked(_lock_folder()):
+    with turn():
         runs = abandoned_runs()
         for run_id, run in runs.items():
             _end(run_id, run)
     return sorted(runs)
 
 
-def _lock_folder() -> Path:
-    """Its lock makes all harnesses of this user take turns, whatever their temporary folders are."""
+@contextlib.contextmanager
+def turn() -> Iterator[None]:
+    """Make all harnesses of this user take turns, whatever their temporary folders are.
+
+    A harness that waits for long says so. Where another user has taken the lock's name, the block runs at once.
+    """
     place = SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else Path(tempfile.gettempdir())
     folder = place / f"upheaval.{_user()}"
     with contextlib.suppress(OSError):
-        folder.mkdir()
-    return folder
+        folder.mkdir(mode=0o700)
+    if not _is_ours(folder):
+        yield
+        return
+    notice = threading.Timer(_SILENT_S, _say_who_holds, (folder,))
+    notice.daemon = True
+    notice.start()
+    try:
+        with locked(folder):
+            notice.cancel()
+            yield
+    finally:
+        notice.cancel()
+
+
+def _is_ours(folder: Path) -> bool:
+    try:
+        status = folder.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and os.access(folder, os.R_OK)
+
+
+def _say_who_holds(folder: Path) -> None:
+    """As proc_locks(5) shows it: `1: FLOCK ADVISORY WRITE PID MAJOR:MINOR:INODE 0 EOF`."""
+    with contextlib.suppress(OSError):
+        inode = str(folder.stat().st_ino)
+        locks = [line.split() for line in Path("/proc/locks").read_text(encoding="ascii").splitlines()]
+        holders = [fields[4] for fields in locks if fields[1] == "FLOCK" and fields[5].rpartition(":")[2] == inode]
+        who = f"process {holders[0]}" if holders else "another process"
+        print(f"upheaval: waits for {who}, which ends what a killed harness left ({folder})", file=sys.stderr)
 
 
 def _user() -> int:
@@ -98,10 +138,18 @@ def _user() -> int:
 
 
 def _end(run_id: str, run: AbandonedRun) -> None:
-    """A harness that is killed here leaves either live processes, which the next one finds, or the record."""
+    """A harness that is killed here leaves either live processes, which the next one finds, or the record.
+
+    Whatever does not stop, such as a thread that waits for a disk, is recorded and killed all the same.
+    """
     begin_ns = time.monotonic_ns()
     send_signal(run.processes, signal.SIGSTOP)
-    wait_until_still(run.processes, run_id)
+    with contextlib.suppress(UnknownOutcome):
+        wait_until(
+            lambda: are_still(run.processes, run_id),
+            timeout_s=_STOP_TIMEOUT_S,
+            describe=lambda: f"members of run {run_id} do not stop",
+        )
     if run.folder:
         members = (process.member_id for process in run.processes)
         end_ns = time.monotonic_ns()

@@ -129,15 +129,9 @@ def wait_until_gone(processes: Iterable[FoundProcess], run_id: str, timeout_s: f
     wait_until(all_gone, timeout_s=timeout_s, describe=lambda: f"processes {sorted(pending)} do not end")
 
 
-def wait_until_still(processes: Iterable[FoundProcess], run_id: str, timeout_s: float = KILL_TIMEOUT_S) -> None:
-    """Wait until all these processes are stopped or have ended. Raises `UnknownOutcome` with those that move."""
-    moving = {process.pid for process in processes}
-
-    def all_still() -> bool:
-        moving.intersection_update([pid for pid in moving if process_of(pid, run_id) and not is_stopped(pid)])
-        return not moving
-
-    wait_until(all_still, timeout_s=timeout_s, describe=lambda: f"processes {sorted(moving)} do not stop")
+def are_still(processes: Iterable[FoundProcess], run_id: str) -> bool:
+    """Whether all these processes are stopped or have ended."""
+    return all(is_stopped(process.pid) or process_of(process.pid, run_id) is None for process in processes)
 
 
 def _is_ending(pid: int) -> bool:
@@ -163,9 +157,12 @@ def _threads(pid: int) -> list[Path]:
 
 
 def is_stopped(pid: int) -> bool | None:
-    """Whether all threads of the process are stopped; None when it is gone."""
+    """Whether all threads of the process are stopped, by a signal or by a tracer; None when it is gone.
+
+    A tracer that is stopped itself keeps a signal from its tracee, which stays in the tracer's stop.
+    """
     states = [state for state in map(_state_in, _threads(pid)) if state is not None]
-    return all(state == "T" for state in states) if states else None
+    return all(state in ("T", "t") for state in states) if states else None
 
 
 def _state(pid: int) -> str | None:

@@ -132,5 +132,5 @@ def proven_end(records: list[BlockRecord], read: Callable[[int, int], bytes]) ->
     if changed is None:
         return records[-1].end
     if changed.sequence < durable_sequence(records):
-        raise DamageError(f"what was made durable from {changed.start} to {changed.end} has changed")
+        raise DamageError(f"what was made durable from {changed.start} to {changed.end} has changed", changed.start)
     return changed.start

@@ -319,6 +319,10 @@ class Catalog:
         entry.stop_timestamp = timestamp
         self._rewrite(entry, entry)
 
+    def record_end(self, entry: RecordingEntry, position: int, timestamp: int) -> None:
+        """Change where and when (epoch ms) a stopped recording ends."""
+        self._rewrite(entry, replace(entry, stop_position=position, stop_timestamp=timestamp))
+
     def record_extended(
         self, entry: RecordingEntry, *, control_session_id: int, correlation_id: int, session_id: int
     ) -> None:

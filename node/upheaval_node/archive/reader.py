@@ -175,7 +175,7 @@ def _recording(folder: Folder, names: list[str], entry: RecordingEntry) -> Recor
         try:
             position, _ = _segment_end(folder, entry, base, is_last=base == max(bases))
         except DamageError as damage:
-            problem = str(damage)
+            problem, position = str(damage), max(position, damage.whole_end)
             break
         if position < base + entry.segment_length and (limit == NULL_POSITION or position < limit):
             problem = None if limit == NULL_POSITION else f"no whole frame at {position}"

@@ -301,7 +301,11 @@ class Recorder:
 
     def _new_entry(self, now: Now, subscription: RecordingSubscription, image: Image) -> RecordingEntry:
         # Files under the next id can only be leftovers of a recording whose catalog entry was lost in a power cut.
-        remove_segments(self._context.storage, self._context.directory, self._context.catalog.next_recording_id)
+        context = self._context
+        removed = remove_segments(context.storage, context.directory, context.catalog.next_recording_id)
+        if removed and context.sync_level > 0:
+            # A second power cut that brought them back would show their frames as durable ones of this recording.
+            context.storage.sync_directory(context.directory)
         return self._context.catalog.add(
             RecordingEntry(
                 recording_id=NULL_VALUE,

@@ -143,7 +143,7 @@ def recover(
             cut = f"segment {base + 1} is missing"
     later = [start for start in bases if start > base]
     if cut is not None and later:
-        # A segment gets its successor before its last sync, and loses its journal afterwards.
+        # A segment gets its successor before its last sync. Only when that has succeeded does it lose its journal.
         is_durable = base not in bases or not _journal(storage, directory, entry, base)
         if is_durable and any(block_journal.is_synced(_journal(storage, directory, entry, one)) for one in later):
             raise DamageError(f"what was made durable from {position} on has changed: {cut}")
@@ -237,12 +237,17 @@ def segment_end(
     end = min(full, base + file_length)
     records = block_journal.read_records(read(full, block_journal.LENGTH)) if limit == NULL_POSITION else []
     if records:
-        end = min(end, block_journal.proven_end(records, read))
+        try:
+            end = min(end, block_journal.proven_end(records, read))
+        except DamageError as damage:
+            # Nothing proves what is older than the records.
+            whole_end = walk_frames(read, entry, start, min(end, damage.whole_end)).end
+            raise DamageError(str(damage), whole_end) from None
     elif limit != NULL_POSITION:
         end = min(end, limit)
     extent = walk_frames(read, entry, start, end)
     if extent.end < (durable := block_journal.durable_end(records)):
-        raise DamageError(f"what was made durable from {extent.end} to {durable} has changed")
+        raise DamageError(f"what was made durable from {extent.end} to {durable} has changed", extent.end)
     # A full segment with a successor has lost its journal because it was complete.
     is_complete = extent.end == full and not is_last
     is_unproven = not records and limit == NULL_POSITION and extent.end > start and not is_complete

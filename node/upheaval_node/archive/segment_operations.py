@@ -100,9 +100,9 @@ class SegmentOperations:
         if source.stop_position == target.start_position:
             self._context.catalog.record_start(target, source.start_position)
         else:
-            self._context.catalog.record_stopped(target, source.stop_position, source.stop_timestamp)
+            self._context.catalog.record_end(target, source.stop_position, source.stop_timestamp)
         rest = [base for base in bases if base >= source.stop_position]
-        self._context.catalog.record_stopped(source, source.start_position, source.stop_timestamp)
+        self._context.catalog.record_end(source, source.start_position, source.stop_timestamp)
         self._delete(requester, source, rest, answer=len(wanted))
 
     # --- checks ---

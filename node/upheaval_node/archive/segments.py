@@ -146,8 +146,10 @@ class SegmentWriter:
             finished = files.pop(0)
             # The current file may be filled and retired meanwhile: the next call syncs it again, then closes it.
             try:
-                if finished is not current:
+                if finished is not current and error is None:
                     self._close_full(finished)
+                elif finished is not current:
+                    finished.close()
                 if error is None and files:
                     files[0].sync_later(self._sync_level, next_file)
                     return

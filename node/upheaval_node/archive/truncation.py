@@ -62,7 +62,7 @@ def truncate(
         requester.signal(RecordingSignal.DELETE, recording_id, NULL_VALUE, NULL_POSITION)
 
     try:
-        context.catalog.record_stopped(entry, position, entry.stop_timestamp)
+        context.catalog.record_end(entry, position, entry.stop_timestamp)
         context.catalog.force(clear)
     except StorageError:
         recorder.busy.discard(recording_id)

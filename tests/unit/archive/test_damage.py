@@ -112,3 +112,22 @@ def test_a_power_cut_is_no_damage_however_much_was_not_durable(seed: int, segmen
     append(writer, random.choice((0, 1, 30, CAPACITY - 2)))
     storage.power_cut(random)
     assert durable <= recover(storage, "archive", entry, 1).stop_position <= writer.position
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_power_cut_after_a_sync_that_failed_is_no_damage(seed: int) -> None:
+    """The failed sync was the last one of a full segment, whose successor has records already."""
+    storage, entry = MemoryStorage(), recording(segment_length=TERM)
+    writer = SegmentWriter(storage, "archive", entry, 0, 1)
+    append(writer, 100)
+    sync(storage, writer)
+    durable = writer.position
+    append(writer, TERM // BLOCK - 80)
+    errors: list[Exception | None] = []
+    storage.sync_error = "input/output error"
+    writer.sync_later(errors.append)
+    storage.run_syncs()
+    writer.close(is_whole=False)
+    assert [str(error) for error in errors] == ["input/output error"]
+    storage.power_cut(Random(seed))
+    assert durable <= recover(storage, "archive", entry, 1).stop_position <= writer.position

@@ -7,7 +7,10 @@ import pytest
 from support.archive_world import ArchiveWorld, Member
 from support.media_world import offer
 from support.memory_storage import MemoryStorage
+from unit.archive.test_catalog import catalog
+from unit.archive.test_segments import TERM, frame, recording
 from upheaval_node.archive.reader import read_recordings
+from upheaval_node.archive.segments import SegmentWriter
 from upheaval_node.errors import DecodeError, StorageError
 from upheaval_node.media.api import Publication
 
@@ -113,3 +116,20 @@ def test_folders_without_an_archive_hold_no_recordings(tmp_path: Path) -> None:
     (tmp_path / "archive.catalog").write_bytes(b"\1" * 100)
     with pytest.raises(DecodeError):
         read_recordings(tmp_path)
+
+
+@pytest.mark.parametrize("hole", [8192, 163840], ids=["older than the journal", "in the journal"])
+def test_a_damaged_recording_is_shown_up_to_the_damage(hole: int) -> None:
+    storage = MemoryStorage()
+    entry = catalog(storage).add(recording(segment_length=4 * TERM))
+    writer = SegmentWriter(storage, "archive", entry, 0, 1)
+    while writer.position < 1500 * 128:
+        writer.write(frame(writer.position, b"x" * 96), writer.position + 128)
+        writer.sync_later(lambda error: None)
+        storage.run_syncs()
+    storage.open(f"archive/{entry.recording_id}-0.rec").write(hole, (bytes(4096),))
+    damaged = read_recordings(storage)[0]
+    assert damaged.end_position == hole
+    assert len(list(damaged.messages())) == hole // 128
+    assert damaged.problem is not None
+    assert damaged.problem.startswith(f"what was made durable from {hole} to ")

@@ -16,6 +16,7 @@ from unit.archive.test_segments import TERM, frames_between, recording
 from upheaval_node.archive.catalog import decode_catalog
 from upheaval_node.archive.segments import SegmentWriter
 from upheaval_node.errors import StorageError
+from upheaval_node.protocol.archive_messages import TruncateRecordingRequest
 from upheaval_node.settings import KIB, ArchiveSettings
 
 
@@ -79,7 +80,7 @@ def test_a_writer_that_the_disk_refuses_leaves_no_file_open() -> None:
 
 
 @pytest.mark.parametrize("syncs", [0, 1, 2])
-def test_a_sync_that_fails_leaves_no_file_open(syncs: int) -> None:
+def test_a_sync_that_fails_leaves_no_file_open_and_the_journals_of_what_is_not_durable(syncs: int) -> None:
     """Of three full segments and one more; the first error ends the recording."""
     storage, made = MemoryStorage(), recording()
     writer = SegmentWriter(storage, "archive", made, 0, 1)
@@ -89,15 +90,16 @@ def test_a_sync_that_fails_leaves_no_file_open(syncs: int) -> None:
     writer.sync_later(errors.append)
     for _ in range(syncs):
         storage.run_syncs()
-    storage.error = "input/output error"
+    storage.sync_error = "input/output error"
     storage.run_syncs()
-    storage.error = None
     writer.close(is_whole=False)
     assert [str(error) for error in errors] == ["input/output error"]
     assert storage.count_open == 0
+    has_journal = [len(storage.content(f"archive/3-{base}.rec")) > TERM for base in range(0, 4 * TERM, TERM)]
+    assert has_journal == [number >= syncs for number in range(4)]
 
 
-@pytest.mark.parametrize("change", ["start", "channel", "longer channel", "deleted", "extended"])
+@pytest.mark.parametrize("change", ["start", "end", "channel", "longer channel", "deleted", "extended"])
 def test_a_change_that_the_catalog_could_not_write_is_not_made(change: str) -> None:
     storage = MemoryStorage()
     made = catalog(storage)
@@ -108,6 +110,8 @@ def test_a_change_that_the_catalog_could_not_write_is_not_made(change: str) -> N
         match change:
             case "start":
                 made.record_start(item, 64 * KIB)
+            case "end":
+                made.record_end(item, 64 * KIB, 7)
             case "channel":
                 made.record_channel(item, "aeron:ipc?alias=new", "aeron:ipc?x=1")
             case "longer channel":
@@ -124,3 +128,41 @@ def test_a_change_that_the_catalog_could_not_write_is_not_made(change: str) -> N
     assert repr(decode_catalog(storage.content(PATH)).entries[0]) == before
     make()
     assert repr(decode_catalog(storage.content(PATH)).entries[0]) == repr(item) != before
+
+
+def test_a_truncation_that_the_catalog_could_not_write_is_not_made() -> None:
+    world = ArchiveWorld()
+    member = world.member(settings=ArchiveSettings(segment_length=64 * KIB, catalog_capacity=4 * KIB))
+    publication, subscription_id = started(world, member, resumed_channel(5, 0, 1))
+    offer(world, publication, b"first")
+    world.settle()
+    first_end = publication.position
+    offer(world, publication, b"second")
+    world.settle()
+    stop = publication.position
+    world.call(member.client.stop_recording(subscription_id))
+    publication.close()
+    world.settle()
+    truncation = TruncateRecordingRequest(recording_id=0, position=first_end)
+    with refused(member.storage, 0):
+        call = member.client.request(truncation)
+        world.until(lambda: call.done)
+    assert call.error == "no space left on device"
+    assert world.call(member.client.stop_position(0)) == stop
+    world.call(member.client.request(truncation))
+    assert world.call(member.client.stop_position(0)) == first_end
+
+
+def test_leftovers_of_a_lost_recording_do_not_come_back_under_the_entry_that_takes_its_id() -> None:
+    """The power goes after the entry was written, and before the first segment is there."""
+    world = ArchiveWorld()
+    member = world.member(settings=ArchiveSettings(segment_length=64 * KIB, file_sync_level=1))
+    world.settle()
+    leftover = "archive/0-0.rec"
+    member.storage.put(leftover, bytes(64 * KIB))
+    with refused(member.storage, 2):
+        started(world, member, resumed_channel(5, 0, 1))
+        world.settle()
+    assert decode_catalog(member.storage.content(PATH)).next_recording_id == 1
+    member.storage.power_cut()
+    assert not member.storage.exists(leftover)

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from upheaval.records import FORCED_END, Manifest, RunFolder, seal
 from upheaval.records.folder_lock import locked
+from upheaval.runtimes import abandoned
 from upheaval.runtimes.abandoned import FOLDER_VARIABLE, OWNER_VARIABLE
 from upheaval.runtimes.owner import Owner
 from upheaval.system.process_table import MEMBER_VARIABLE, RUN_ID_VARIABLE, is_stopped, processes_of
@@ -19,6 +21,23 @@ from upheaval.waits import wait_until
 
 REAPER = "from upheaval.runtimes.abandoned import end_abandoned; end_abandoned()"
 MEMBER = "print(flush=True); import sys; sys.stdin.read()"
+# A tracer that looks at none of its tracee's stops, as one does that is stopped itself.
+TRACED = f"""
+import ctypes, subprocess, sys
+member = subprocess.Popen([sys.executable, "-c", {MEMBER!r}], stdout=subprocess.PIPE)
+member.stdout.readline()
+seize = ctypes.CDLL(None).ptrace
+seize.argtypes = [ctypes.c_long] * 4
+print(seize(0x4206, member.pid, 0, 0), flush=True)
+sys.stdin.read()
+"""
+# Within vfork(2) no signal reaches the parent but SIGKILL. This child has its own memory, so Python may go on in it.
+UNSTOPPABLE = f"""
+import ctypes, os, signal
+clone = {{"x86_64": 56, "aarch64": 220}}[os.uname().machine]
+ctypes.CDLL(None).syscall(clone, 0x4000 | signal.SIGCHLD, 0, 0, 0, 0)
+{MEMBER}
+"""
 Start = Callable[..., "subprocess.Popen[bytes]"]
 
 
@@ -77,6 +96,57 @@ def test_members_of_a_run_that_cannot_be_recorded_are_ended(tmp_path: Path, star
     member = start(MEMBER, **variables)
     assert start(REAPER).wait(240) == 0
     assert member.wait(240) == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("program", [TRACED, UNSTOPPABLE], ids=["traced", "in vfork"])
+def test_members_that_do_not_stop_are_recorded_and_ended(program: str, tmp_path: Path, start: Start) -> None:
+    run = RunFolder(tmp_path)
+    run.create(Manifest(f"moving-{os.getpid()}", "process", 1, "test", 0))
+    seal(run)
+    variables = left_by_a_gone_harness(run)
+    member = start(program, **variables)
+    assert member.stdout is not None
+    if member.stdout.readline() == b"-1\n":
+        pytest.skip("tracing is not permitted here")
+    assert start(REAPER).wait(240) == 0
+    assert member.wait(240) == -signal.SIGKILL
+    assert processes_of(variables[RUN_ID_VARIABLE]) == []
+    assert [(each.what, list(each.members)) for each in run.read_controls()] == [(FORCED_END, ["0"])]
+
+
+def test_the_name_of_the_lock_in_other_hands_holds_no_harness_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(abandoned, "SHARED_MEMORY", tmp_path)
+    with abandoned.turn():
+        (folder,) = tmp_path.iterdir()
+        assert folder.stat().st_mode & 0o777 == 0o700
+    folder.rmdir()
+    folder.touch()
+    with abandoned.turn():
+        pass
+
+
+def test_a_harness_names_the_one_that_it_waits_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(abandoned, "SHARED_MEMORY", tmp_path)
+    monkeypatch.setattr(abandoned, "_SILENT_S", 0.01)
+
+    def wait() -> None:
+        with abandoned.turn():
+            pass
+
+    waiting = threading.Thread(target=wait, daemon=True)
+    with abandoned.turn():
+        waiting.start()
+        wait_until(
+            lambda: "upheaval: waits for process " in capsys.readouterr().err,
+            timeout_s=240,
+            describe=lambda: "nothing is printed",
+        )
+    waiting.join(240)
+    assert not waiting.is_alive()
 
 
 def left_by_a_gone_harness(run: RunFolder) -> dict[str, str]:

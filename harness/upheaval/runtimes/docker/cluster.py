@@ -287,7 +287,7 @@ class DockerCluster(LiveCluster[DockerMember]):
         client = connect()
         with closed_on_failure(client):
             require_image_of(in_containers(spec.system), client, spec.image)
-            labels.remove_abandoned(client)
+            labels.remove_abandoned(client, labels.START_TIMEOUT_S)
             spec = with_base_port(spec)
             cluster_file.require_usable(path)
             cluster = cls(path, spec, client, detached=detached)

@@ -5,7 +5,7 @@ A killed harness removes nothing. Its labels identify its process, so that the n
 nothing of a live harness (see `owner`). This module knows nothing of members.
 """
 
-import contextlib
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -27,6 +27,8 @@ _KEPT: Final = "upheaval.kept"
 _REMOVING: Final = "removing what a run left in the engine"
 REMOVAL_TIMEOUT_S: Final = 30.0
 """How long another process may take to remove a container, and with it the use of its networks and volumes."""
+START_TIMEOUT_S: Final = 10.0
+"""How long a start, which needs none of it, waits for what others are removing."""
 _BUSY: Final = ("in progress", "in use", "active endpoints")
 """In the engine's reasons why a container, a volume and a network cannot be removed yet."""
 
@@ -45,13 +47,20 @@ def is_abandoned(labels: Mapping[str, str]) -> bool:
     return Owner(labels.get(_PID, ""), labels.get(_START, ""), labels.get(_PLACE, "")).is_gone
 
 
-def abandoned(client: Client) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """One leftover: container, network or volume, and why it is still there; that is empty if it was removed."""
+
+    kind: str
+    name: str
+    why: str = ""
+
+
+def abandoned(client: Client) -> list[tuple[str, str]]:
     """The leftovers of killed harnesses: kind and name of each."""
     with engine_errors("looking for what killed harnesses left in the engine"):
         return [
-            f"{resource.kind} {resource.name}"
-            for resource in _resources(client, RUN_ID)
-            if is_abandoned(resource.labels)
+            (resource.kind, resource.name) for resource in _resources(client, RUN_ID) if is_abandoned(resource.labels)
         ]
 
 
@@ -61,18 +70,27 @@ def is_there(client: Client, run_id: str) -> bool:
         return any(True for _ in _resources(client, f"{RUN_ID}={run_id}"))
 
 
-def remove_abandoned(client: Client, timeout_s: float = REMOVAL_TIMEOUT_S) -> int:
-    """Remove the leftovers of killed harnesses. Returns how many things were removed.
+def remove_abandoned(client: Client, timeout_s: float = REMOVAL_TIMEOUT_S) -> list[Removal]:
+    """Remove the leftovers of killed harnesses. Returns those that this call removed, and those that it could not.
 
-    What is in use for longer is left to the next call: no new run needs it.
+    All of them share the time-out. What is in use for longer, or what the engine keeps, is left to the next call.
     """
-    count = 0
+    import docker
+
+    deadline = time.monotonic() + timeout_s
+    removals = []
     with engine_errors(_REMOVING):
         for resource in _resources(client, RUN_ID):
-            if is_abandoned(resource.labels):
-                with contextlib.suppress(UnknownOutcome):
-                    count += _remove(resource, timeout_s)
-    return count
+            if not is_abandoned(resource.labels):
+                continue
+            why = ""
+            try:
+                if not _remove(resource, max(deadline - time.monotonic(), 0.0)):
+                    continue
+            except (UnknownOutcome, docker.errors.APIError) as error:
+                why = " ".join(str(error).split())
+            removals.append(Removal(resource.kind, resource.name, why))
+    return removals
 
 
 def remove_run(client: Client, run_id: str, timeout_s: float = REMOVAL_TIMEOUT_S) -> int:
