@@ -214,7 +214,8 @@ def drive_by_page(project: Project) -> None:
         describe=lambda: str(statistics()["state"]),
         interval_s=ENGINE_INTERVAL_S,
     )
-    assert total(statistics())["num_failures"] == 0
+    done = statistics()
+    assert total(done)["num_failures"] == 0, done["errors"]
 
 
 def total(statistics: Any) -> Any:

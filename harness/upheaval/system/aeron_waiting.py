@@ -4,11 +4,10 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from upheaval.errors import UsageError
 from upheaval.system.aeron_clients import AnyBridge, BridgeSession, endpoints_text
 from upheaval.system.clients import WayIn
 from upheaval_node.client.driving import CLOSE_TIMEOUT_NS, POLL_LIMIT, RETRY_INTERVAL_NS, NotSent, OutcomeUnknown
-from upheaval_node.errors import NodeError, TimeoutExpired
+from upheaval_node.errors import NodeError, TimeoutExpired, UsageError
 from upheaval_node.ports import Buffer
 from upheaval_node.runtime.clock import SystemClock
 from upheaval_node.runtime.duty_cycle import DutyCycle

@@ -5,9 +5,11 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 
 import pytest
 
+from upheaval.system import KeptSession
 from upheaval.system.aeron_waiting import BridgeWaitingClient
 from upheaval_node.client.driver import NotSent, OutcomeUnknown
 from upheaval_node.client.driving import RETRY_INTERVAL_NS
@@ -85,6 +87,16 @@ def talking(
     finally:
         client.close()
         bridge.close()
+
+
+def test_a_kept_session_begins_with_a_client_that_was_never_connected() -> None:
+    with closing(Bridge(lambda _number, message: [("R", message)], [leader()])) as bridge:
+        client = BridgeWaitingClient(bridge.address, ENDPOINTS, PATIENCE_S)
+        with closing(client):
+            kept = KeptSession(client)
+            assert (kept.session_id, kept.goes_on()) == (None, False)
+            kept.open()
+            assert (kept.session_id, kept.goes_on()) == (9, True)
 
 
 def test_what_is_given_back_is_asked_again() -> None:
