@@ -19,6 +19,7 @@ from upheaval.records import RunFolder
 from upheaval_pipeline.delta import snapshot
 from upheaval_pipeline.ingest import ingest
 from upheaval_pipeline.lake import Lake, open_lake
+from upheaval_pipeline.lake_file import file_name
 from upheaval_pipeline.lake_files import write_file
 from upheaval_pipeline.place import Place
 from upheaval_pipeline.run_tables import why_unreadable
@@ -229,7 +230,7 @@ def test_what_a_task_left_that_was_tried_again_counts_for_nothing(tmp_path: Path
     lake, folders = tmp_path / "lake", built(tmp_path / "runs", 40)
     ingest(None, folders[:1], str(lake))
     (file,) = table_files(lake, "history")
-    left = file.with_name("left.parquet")
+    left = file.with_name(file_name("0" * 32, 0))
     left.write_bytes(file.read_bytes())
     assert operations(None, str(lake)) == {"run-0": 40}
     optimize(open_lake(str(lake)))

@@ -104,7 +104,8 @@ def test_a_lake_in_a_store_is_written_judged_compacted_and_erased(tmp_path: Path
     optimize(open_lake(LAKE))
     drop(open_lake(LAKE), ["b"])
     assert asked(LAKE, COUNTS, 9).rows == (("a", 60),)
-    assert [file.runs for file in snapshot(Place(LAKE), "verdicts")] == [("a", "a")]
+    # The killed ingest left one of its own, which could still be committed.
+    assert {file.runs for file in snapshot(Place(LAKE), "verdicts")} == {("a", "a")}
 
 
 def test_a_place_that_is_not_there_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

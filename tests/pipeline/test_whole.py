@@ -15,7 +15,7 @@ from support.built_runs import good_run
 from support.lakes import as_of_another_version, judged_in_lake
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.verdict import Verdict
-from upheaval.errors import UsageError
+from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.records import RunFolder
 from upheaval.report import measure_run
 from upheaval_pipeline.ingest import ingest
@@ -64,7 +64,7 @@ def test_what_a_worker_cannot_read_is_named_and_keeps_no_other_run_from_being_ju
     assert isinstance(torn, UsageError)
     assert "history.jsonl:401: not JSON" in str(torn)
     assert good == verify_run(folders[0])
-    assert isinstance(unreadable, UsageError)
+    assert isinstance(unreadable, EnvironmentFault)
     assert str(unreadable).endswith("history.jsonl: Is a directory")
 
 
