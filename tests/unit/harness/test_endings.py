@@ -16,6 +16,7 @@ from upheaval.records import (
     ControlRecord,
     Manifest,
     RunFolder,
+    seal,
 )
 from upheaval_chaos.record import FaultRecord, Proof
 from upheaval_node.types import S
@@ -73,6 +74,7 @@ class Ended:
         if self.is_ordered:
             order = self.order
             run.add_control(ControlRecord(order.what, 1, 2, 0, dict(self.seen), order.proof))  # type: ignore[arg-type]
+        seal(run)
         report = verify_run(path)
         asked = (
             Promise.RUN_CONVERGED,

@@ -42,6 +42,16 @@ def test_a_replay_refuses_what_a_member_refuses(term_length: int, longest: int) 
     assert longest_offer(term_length) == longest
 
 
+def test_a_replay_that_is_asked_before_it_reads_may_offer_what_the_log_takes() -> None:
+    effects = [
+        Replay(f"{__name__}:Offering", is_own=True).probe(
+            LoggedMessage(96, pack_session_header(0, 1, 0) + str(length).encode(), 64 * KIB)
+        )
+        for length in (8160, 8161)
+    ]
+    assert [(list(map(len, effect.offers)), effect.raised) for effect in effects] == [([8160], ""), ([], "UsageError")]
+
+
 def test_the_log_of_a_run_says_how_long_its_terms_are(tmp_path: Path) -> None:
     recording = LogBuilder()
     recording.append(pack_session_header(0, 1, 0) + b"5")

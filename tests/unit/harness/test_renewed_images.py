@@ -38,7 +38,11 @@ class Engine:
 
 @pytest.fixture(autouse=True)
 def packages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The extra with the client of an engine need not be installed."""
+    """Without an engine."""
+    # It imports the client's package, which is replaced below.
+    import testcontainers.core.container
+
+    assert testcontainers.core.container.Reaper
     errors = SimpleNamespace(NotFound=Failed, ImageNotFound=Failed, DockerException=Failed)
     monkeypatch.setitem(sys.modules, "docker", SimpleNamespace(errors=errors))
     exceptions = SimpleNamespace(RequestException=Failed)

@@ -23,6 +23,7 @@ from upheaval_node.service.loader import SHORT_NAMES, load_service
 
 _LONGEST_MESSAGE: Final = 64 * 1024
 _CONTROL_LIMIT: Final = 16 * 1024
+_LONGEST_TERM: Final = 1 << 30
 _OF_OTHER_SERVICES: Final = -(1 << 63) + (1 << 56)
 """The session ids of messages that a member's first service put into the log are below this number."""
 _FAILURES: Final = (ArithmeticError, LookupError, ValueError, TypeError, NodeError)
@@ -36,7 +37,7 @@ class LoggedMessage:
 
     position: int
     content: bytes
-    term_length: int = 1 << 30
+    term_length: int = _LONGEST_TERM
     """Bytes of a term of the log."""
 
 
@@ -141,7 +142,8 @@ class _Cluster:
     sessions: dict[int, ClientSession] = field(default_factory=dict)
     timers: dict[int, int] = field(default_factory=dict)
     offered: int = 0
-    term_length: int = 0
+    term_length: int = _LONGEST_TERM
+    """As a member, it knows the log's only when it has joined it: from the first message on."""
     pending: deque[bytes] = field(default_factory=deque)
     record: _Record = field(default_factory=_Record)
 
@@ -442,6 +444,7 @@ class Replay:
         """
         _, session_id, _ = session_header.unpack_session_header(request.content)
         cluster, self._failing.last = self._cluster, None
+        cluster.term_length = request.term_length
         if session_id not in cluster.sessions:
             session_id |= _OF_PROBES
         if session_id not in cluster.sessions:
