@@ -170,12 +170,12 @@ def ask_by_the_tool(cluster: AnyCluster, capsys: pytest.CaptureFixture[str]) -> 
         return status, capsys.readouterr().out
 
     status, out = tool(follower, "list-members", "--json")
-    told = json.loads(out)
-    assert (status, told["leaderMemberId"], told["memberId"]) == (0, leader, follower)
-    assert [(each["id"], each["isLeader"], each["vote"]) for each in told["activeMembers"]] == [
+    listing = json.loads(out)
+    assert (status, listing["leaderMemberId"], listing["memberId"]) == (0, leader, follower)
+    assert [(each["id"], each["isLeader"], each["vote"]) for each in listing["activeMembers"]] == [
         (member, member == leader, None) for member in range(3)
     ]
-    assert told["activeMembers"][leader]["ingressEndpoint"] == cluster.ingress_endpoints()[leader]
+    assert listing["activeMembers"][leader]["ingressEndpoint"] == cluster.ingress_endpoints()[leader]
     assert tool(leader, "suspend") == (0, f"Member [{leader}]: SUSPEND applied successfully\n")
     why = "as the state of the consensus module is SUSPENDED, but needs to be ACTIVE"
     assert tool(leader, "snapshot") == (FAILED, f"Member [{leader}]: Unable to SNAPSHOT {why}\n")
@@ -196,8 +196,8 @@ def test_clients_of_a_test_ask_a_cluster_that_is_aborted(tmp_path: Path) -> None
         cluster.workload.wait_for(120)
         cluster.workload.stop()
         cluster.abort()
-    told = [each.fields for each in cluster.run.member(0).read_trace() if each.event == TraceKind.CLUSTER_END]
-    assert [each["services"] for each in told] == [1]
+    ends = [each.fields for each in cluster.run.member(0).read_trace() if each.event == TraceKind.CLUSTER_END]
+    assert [each["services"] for each in ends] == [1]
     assert snapshot_entries(cluster.run.member(0).recording_log) == []
     assert shared_memory(tmp_path / "run") == []
 
@@ -211,8 +211,8 @@ def test_users_of_locust_survive_a_leader(tmp_path: Path, capsys: pytest.Capture
     killed.join()
     printed = capsys.readouterr()
     require_valid_end(status, run, printed)
-    told = json.loads(printed.out)
-    assert told["history"]["ok"] > 100
+    summary = json.loads(printed.out)
+    assert summary["history"]["ok"] > 100
     assert [fault.what for fault in RunFolder(run).read_faults()] == ["kill"]
     assert shared_memory(run) == []
 

@@ -242,4 +242,5 @@ def test_the_rate_is_that_of_the_time_in_which_users_worked(tmp_path: Path) -> N
     command = [sys.executable, "-c", PAUSED, str(tmp_path / "history.jsonl")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
-    assert float(done.stdout) == pytest.approx(100, rel=0.3)
+    # With the pauses it would be 20.
+    assert float(done.stdout) == pytest.approx(100, rel=0.6)

@@ -84,7 +84,7 @@ class WaitingClient(Protocol):
 
     @property
     def session(self) -> Session:
-        """The current or last session. Raises `UsageError` before the first one."""
+        """The current or last session. Raises `upheaval_node.errors.UsageError` before the first one."""
 
     @property
     def session_id(self) -> int:

@@ -69,8 +69,8 @@ def a_member_that_returns_is_starved(run: Path) -> None:
 
 
 def _stays(damage: Any, *says: str, verdict: Verdict = Verdict.INVALID) -> BadRun:
-    told = ("was in an election for ", "and both were healthy (allowed: 15", *says)
-    return BadRun(_SCENARIO, damage, Promise.MEMBERS_JOIN, told, verdict)
+    words = ("was in an election for ", "and both were healthy (allowed: 15", *says)
+    return BadRun(_SCENARIO, damage, Promise.MEMBERS_JOIN, words, verdict)
 
 
 JOINING = (
