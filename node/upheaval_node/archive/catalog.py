@@ -315,9 +315,12 @@ class Catalog:
 
     def record_stopped(self, entry: RecordingEntry, position: int, timestamp: int) -> None:
         """Write where and when (epoch ms) an active recording ended. It has ended also where that raises."""
-        entry.stop_position = position
-        entry.stop_timestamp = timestamp
-        self._rewrite(entry, entry)
+        stopped = replace(entry, stop_position=position, stop_timestamp=timestamp)
+        try:
+            self._rewrite(entry, stopped)
+        except StorageError:
+            self._take(entry, stopped)
+            raise
 
     def record_end(self, entry: RecordingEntry, position: int, timestamp: int) -> None:
         """Change where and when (epoch ms) a stopped recording ends."""
@@ -430,8 +433,12 @@ class Catalog:
 
     def _rewrite(self, entry: RecordingEntry, changed: RecordingEntry) -> None:
         """Write `changed` in place of `entry`, which takes its values when the file has them."""
+        self._file.write(entry.offset, (changed.encode(entry.length, self._checksum),))
+        self._take(entry, changed)
+
+    def _take(self, entry: RecordingEntry, changed: RecordingEntry) -> None:
+        """Let requests see `changed`."""
         data = changed.encode(entry.length, self._checksum)
-        self._file.write(entry.offset, (data,))
         self._image[entry.offset : entry.offset + len(data)] = data
         entry.take(changed)
 
