@@ -37,15 +37,15 @@ class SharedState:
         return names
 
 
-def _with_inner(owners: Iterable[Owner], found: dict[Owner, None]) -> Iterable[Owner]:
+def _with_inner(owners: Iterable[Owner], owned: dict[Owner, None]) -> Iterable[Owner]:
     """Adds these, and the classes inside them that are defined in the same module."""
     for owner in owners:
-        if owner not in found:
-            found[owner] = None
+        if owner not in owned:
+            owned[owner] = None
             module = owner.__module__ if isinstance(owner, type) else owner.__name__
-            inner = [each for each in vars(owner).values() if isinstance(each, type) and each.__module__ == module]
-            _with_inner(inner, found)
-    return found
+            inner = [value for value in vars(owner).values() if isinstance(value, type) and value.__module__ == module]
+            _with_inner(inner, owned)
+    return owned
 
 
 def _pickled(owner: Owner) -> dict[str, bytes | None]:
