@@ -65,5 +65,7 @@ def test_what_is_there_is_left_alone(tmp_path: Path, python: Path, name: str) ->
     (tmp_path / "full" / "file").write_text("mine")
     refused = init(python, tmp_path / name)
     assert (refused.returncode, refused.stdout) == (2, "")
-    assert re.fullmatch(rf"upheaval: {tmp_path / name} is (not empty|not a folder): name a new folder\n", refused.stderr)
+    assert re.fullmatch(
+        rf"upheaval: {tmp_path / name} is (not empty|not a folder): name a new folder\n", refused.stderr
+    )
     assert [path.read_text() for path in (tmp_path / "full").iterdir()] == ["mine"]
