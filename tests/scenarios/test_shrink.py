@@ -109,7 +109,7 @@ def test_a_run_that_breaks_a_promise_is_made_simpler_at_once(
     text = Path("run-smallest/smallest.scenario").read_text(encoding="utf-8")
     assert "wait operations 3" not in text
     assert "fails alike: invalid invariants" in printed.err
-    assert f"upheaval shrink {tmp_path / 'run'} goes on" in printed.err
+    assert f"upheaval shrink {tmp_path / 'run'} continues" in printed.err
     assert all(f"  {line}" in printed.err.splitlines() for line in text.splitlines())
     assert main(["run", "quiet.scenario", "--shrink", "--dir", "valid"]) in (0, 3)
     assert not Path("valid-smallest").exists()
