@@ -74,9 +74,9 @@ def member_classes(version: str = USUAL_VERSION, *, tests: bool = False) -> Path
     return of_version
 
 
-def has_classes(version: str = USUAL_VERSION) -> bool:
-    """Whether members of a version run without javac, as far as names of files show. Raises `EnvironmentFault`."""
-    return (cache_folder() / classes_name(version)).exists() or REPOSITORY.find(READY_MADE) is not None
+def has_classes() -> bool:
+    """Whether usual members run without javac, as far as names of files show. Raises `EnvironmentFault`."""
+    return (cache_folder() / classes_name(USUAL_VERSION)).exists() or REPOSITORY.find(READY_MADE) is not None
 
 
 def agent_jar(version: str) -> Path:

@@ -31,19 +31,19 @@ class TlsFiles:
     key: str
 
 
-def tls_files(values: Mapping[str, object], name: str = "tls") -> TlsFiles | None:
+def tls_files(values: Mapping[str, object]) -> TlsFiles | None:
     """The files of a configuration's table; None for an empty one. Raises `UsageError`, which names the wrong field."""
     if not values:
         return None
     unknown = sorted(set(values) - set(_FIELDS))
     if unknown:
         hint = did_you_mean(unknown[0], _FIELDS)
-        raise UsageError(f"unknown field {name}.{unknown[0]}: use {', '.join(_FIELDS)}{hint}")
+        raise UsageError(f"unknown field tls.{unknown[0]}: use {', '.join(_FIELDS)}{hint}")
     paths: list[str] = []
     for field in _FIELDS:
         value = values.get(field)
         if not isinstance(value, str) or not value:
-            raise UsageError(f"{name}.{field} must be the path of a PEM file, not {value!r}")
+            raise UsageError(f"tls.{field} must be the path of a PEM file, not {value!r}")
         paths.append(value)
     return TlsFiles(*paths)
 

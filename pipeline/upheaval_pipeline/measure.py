@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession, functions as F
 from pyspark.sql.window import Window
 
-from upheaval.checkers.evidence.events import MS_OF_UNIT
+from upheaval.checkers.evidence.events import units_of_ms
 from upheaval.checkers.evidence.protocol_events import DEADLY
 from upheaval.errors import UsageError
 from upheaval.records import Function, Outcome, TraceEvent
@@ -182,7 +182,7 @@ def _late_timers(tables: RunTables) -> defaultdict[int, list[float]]:
     late_ms: defaultdict[int, list[float]] = defaultdict(list)
     for run, rows in late.items():
         code = max(units.get(run) or 0, 0)
-        unit = MS_OF_UNIT[code] if code < len(MS_OF_UNIT) else 1
+        unit = units_of_ms(code)
         late_ms[run] = [row / unit for (row,) in rows]
     return late_ms
 

@@ -84,7 +84,7 @@ def likelihood(
 ) -> Iterator[Point]:
     """One point per moment, in order, as soon as its timings have run. `progress` gets the number of finished runs."""
     fresh = [FreshTiming(moment_ns, epoch) for moment_ns in since_ns for epoch in range(1, timings + 1)]
-    with owned_folder("campaign") as scratch, some_at_a_time(partial(_try_fresh, played, scratch), jobs) as run:
+    with owned_folder("campaign") as scratch, some_at_a_time(partial(play_again, played, scratch), jobs) as run:
         tries = enumerate(run(fresh), start=1)
         for moment_ns in since_ns:
             broken = 0
@@ -92,10 +92,6 @@ def likelihood(
                 broken += breaks(tried, wanted)
                 progress(done)
             yield Point(moment_ns - START_NS, timings, broken)
-
-
-def _try_fresh(played: Played, scratch: Path, fresh: FreshTiming) -> Try:
-    return play_again(played, scratch, fresh)
 
 
 def breaks(tried: Try, wanted: Fingerprint) -> bool:

@@ -198,9 +198,11 @@ def member_argument() -> Any:
     return option(metavar="MEMBER", help="the member's id, from 0")
 
 
-def run_argument(text: str = "the run folder") -> Any:
+def run_argument() -> Any:
     """The run that a command is about."""
-    return option(nargs="?", metavar="RUN", fallback=newest_run, help=f"{text} (default: the newest one in ./runs)")
+    return option(
+        nargs="?", metavar="RUN", fallback=newest_run, help="the run folder (default: the newest one in ./runs)"
+    )
 
 
 def newest_run() -> Path:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any, Final
 
-from upheaval.checkers.evidence.events import MS_OF_UNIT, TimerFired
+from upheaval.checkers.evidence.events import TimerFired, units_of_ms
 from upheaval.checkers.evidence.logs import compare_logs
 from upheaval.checkers.evidence.positions import finals_of
 from upheaval.checkers.evidence.protocol_events import DEADLY, OF_MODULE
@@ -169,7 +169,7 @@ def lateness(late_ms: Sequence[float]) -> Lateness | None:
 
 def late_timers(entries: Iterable[LogEntry], fired: Iterable[TimerFired], time_unit: int) -> list[float]:
     """Milliseconds by which each timer event of the log is later than the deadline that its request gave."""
-    unit = MS_OF_UNIT[time_unit] if 0 <= time_unit < len(MS_OF_UNIT) else 1
+    unit = units_of_ms(time_unit)
     deadlines = {
         entry.id: entry.timestamp + entry.value
         for entry in entries

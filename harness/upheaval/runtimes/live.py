@@ -107,14 +107,14 @@ class LiveMember(LiveNode[Node_co]):
     def exit_status(self, incarnation: str) -> int | None:
         """The exit status of that incarnation; None while it runs, or when the status is unknown."""
 
-    def wait_until_alive(self, timeout_s: float = START_TIMEOUT_S) -> None:
+    def wait_until_alive(self) -> None:
         """Wait until all components are up. Raises at once when one of them ends instead."""
 
         def is_alive() -> bool:
             self._live.raise_if_ended(self.member_id)
             return self.status().role is not None
 
-        wait_until(is_alive, timeout_s=timeout_s, describe=lambda: f"no start: {self.status()}")
+        wait_until(is_alive, timeout_s=START_TIMEOUT_S, describe=lambda: f"no start: {self.status()}")
 
     @abstractmethod
     def files(self) -> Files:

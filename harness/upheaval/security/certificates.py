@@ -57,14 +57,9 @@ subjectAltName = DNS:{name}
 """
 
 
-def names_of_cluster(members: int, backups: int = 1, standbys: int = 1) -> list[str]:
+def names_of_cluster(members: int) -> list[str]:
     """Everybody whom a cluster of so many members knows."""
-    nodes = [f"{kind}-{number}" for kind, count in _kinds(members, backups, standbys) for number in range(count)]
-    return [*nodes, CLIENT]
-
-
-def _kinds(members: int, backups: int, standbys: int) -> list[tuple[str, int]]:
-    return [("member", members), ("backup", backups), ("standby", standbys)]
+    return [*(f"member-{number}" for number in range(members)), "backup-0", "standby-0", CLIENT]
 
 
 def create_authority(folder: Path, *, days: int = 365) -> None:

@@ -9,9 +9,8 @@ from upheaval.tamper.edit import edit
 from upheaval.tamper.process_edits import delay_failover
 from upheaval.tamper.recordings import SNAPSHOT, log_records, put_log_records
 from upheaval.tamper.run_copy import ATTEMPTS, CONTROLS, FAULTS, HISTORY, SESSIONS, Lacking, Line, RunCopy, need
+from upheaval_node.types import MS, S
 
-_SECOND: Final = 10**9
-_MS: Final = 10**6
 _TIMES: Final = ("inject_begin_ns", "inject_end_ns", "heal_begin_ns", "heal_end_ns")
 
 
@@ -43,7 +42,7 @@ def a_kill_is_recorded_long_before_the_process_died(run: RunCopy) -> None:
 
     def change(fault: Line) -> None:
         for name in ("inject_begin_ns", "inject_end_ns", "asked_ns"):
-            fault[name] -= 25 * _SECOND // 10
+            fault[name] -= 25 * S // 10
 
     _kill(run, change)
 
@@ -63,23 +62,23 @@ def a_fault_is_healed_before_it_begins(run: RunCopy) -> None:
     """A heal before its fault."""
 
     def change(fault: Line) -> None:
-        fault["heal_begin_ns"] = fault["inject_begin_ns"] - 10 * _MS
-        fault["heal_end_ns"] = fault["inject_begin_ns"] - 5 * _MS
+        fault["heal_begin_ns"] = fault["inject_begin_ns"] - 10 * MS
+        fault["heal_end_ns"] = fault["inject_begin_ns"] - 5 * MS
 
     _any(run, change)
 
 
 def a_fault_ends_before_it_begins(run: RunCopy) -> None:
     """The end of an injection before its beginning."""
-    _any(run, lambda fault: fault.update(inject_end_ns=fault["inject_begin_ns"] - 10 * _MS))
+    _any(run, lambda fault: fault.update(inject_end_ns=fault["inject_begin_ns"] - 10 * MS))
 
 
 def a_fault_is_healed_after_the_end_of_the_run(run: RunCopy) -> None:
     """A heal 100 s later."""
 
     def change(fault: Line) -> None:
-        fault["heal_begin_ns"] += 100 * _SECOND
-        fault["heal_end_ns"] += 100 * _SECOND
+        fault["heal_begin_ns"] += 100 * S
+        fault["heal_end_ns"] += 100 * S
 
     _any(run, change)
 
@@ -89,7 +88,7 @@ def a_fault_is_put_in_after_the_end_of_the_run(run: RunCopy) -> None:
 
     def change(fault: Line) -> None:
         for name in (*_TIMES, "asked_ns"):
-            fault[name] += 100 * _SECOND
+            fault[name] += 100 * S
 
     _any(run, change)
 
@@ -98,8 +97,8 @@ def a_killed_process_returns_before_its_heal(run: RunCopy) -> None:
     """A heal 2 s after the process was back."""
 
     def change(fault: Line) -> None:
-        fault["heal_begin_ns"] += 2 * _SECOND
-        fault["heal_end_ns"] += 2 * _SECOND
+        fault["heal_begin_ns"] += 2 * S
+        fault["heal_end_ns"] += 2 * S
 
     _kill(run, change)
 
@@ -184,7 +183,7 @@ def a_late_failover_is_covered_by_a_cut(run: RunCopy) -> None:
     with run.changing(FAULTS) as faults:
         hit = faults[0]["members"][0]
         one, other = [member for member in run.members if member != hit][:2]
-        fault = _fault(faults[0], killed_ns, 10 * _SECOND)
+        fault = _fault(faults[0], killed_ns, 10 * S)
         fault.update(what="blackhole", where=f"member-{one} <-> member-{other}", members=[one, other])
         fault["statement"] = f"blackhole member-{one} <-> member-{other}"
         fault["inject_proof"] = {"holds": True, "evidence": f"nothing came out of member-{one} -> member-{other}"}
@@ -197,16 +196,14 @@ def _add_pause(run: RunCopy, begin_ns: int | None) -> None:
         well = [member for member in run.members if member not in hit]
         need(well, "no member without a fault")
         begin = faults[0]["heal_end_ns"] or faults[0]["inject_end_ns"]
-        fault = _fault(
-            faults[0], begin_ns if begin_ns is not None else begin, 10 * _SECOND if begin_ns else _SECOND // 4
-        )
+        fault = _fault(faults[0], begin_ns if begin_ns is not None else begin, 10 * S if begin_ns else S // 4)
         fault.update(what="pause", where=f"member-{well[0]}", members=[well[0]], statement=f"pause member-{well[0]}")
         fault["inject_proof"] = {"holds": True, "evidence": f"member-{well[0]}: no turns"}
         faults.append(fault)
 
 
 def _fault(like: Line, begin_ns: int, length_ns: int) -> Line:
-    times = dict(zip(_TIMES, (begin_ns, begin_ns + _MS, begin_ns + length_ns, begin_ns + length_ns + _MS), strict=True))
+    times = dict(zip(_TIMES, (begin_ns, begin_ns + MS, begin_ns + length_ns, begin_ns + length_ns + MS), strict=True))
     proof = {"holds": True, "evidence": "connections go through"}
     return {**like, **times, "asked_ns": begin_ns, "name": "added", "heal_proof": proof}
 
@@ -323,15 +320,15 @@ def a_snapshot_is_recorded_long_before_it_was_taken(run: RunCopy) -> None:
     """A command, 0.2 s before its entry."""
 
     def change(command: Line) -> None:
-        command["begin_ns"] -= _SECOND // 5
-        command["end_ns"] -= _SECOND // 5
+        command["begin_ns"] -= S // 5
+        command["end_ns"] -= S // 5
 
     _command(run, "snapshot", change)
 
 
 def a_command_ends_before_it_begins(run: RunCopy) -> None:
     """The end of a command before its beginning."""
-    _command(run, "snapshot", lambda command: command.update(end_ns=command["begin_ns"] - _SECOND))
+    _command(run, "snapshot", lambda command: command.update(end_ns=command["begin_ns"] - S))
 
 
 def a_command_has_a_proof_that_does_not_hold(run: RunCopy) -> None:

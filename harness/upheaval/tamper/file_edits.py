@@ -333,7 +333,7 @@ def _put_candidate_term(run: RunCopy, change: Callable[[int], int]) -> None:
         need(path.exists(), "no node state")
         (term,) = struct.unpack_from("<q", path.read_bytes(), _CANDIDATE_TERM)
         if term > 0:
-            put_in_file(path, _CANDIDATE_TERM, "q", change(term))
+            put_in_file(path, _CANDIDATE_TERM, change(term))
             return
     raise Lacking("no vote after the first term")
 
@@ -347,7 +347,7 @@ def a_node_state_is_gone(run: RunCopy) -> None:
 
 def a_mark_file_is_of_another_process(run: RunCopy) -> None:
     """The process in a mark file."""
-    put_in_file(run.folder.member(run.members[-1]).cluster / "cluster-mark.dat", _MARK_PROCESS, "q", 77)
+    put_in_file(run.folder.member(run.members[-1]).cluster / "cluster-mark.dat", _MARK_PROCESS, 77)
 
 
 def a_mark_file_is_that_of_another_member(run: RunCopy) -> None:

@@ -7,8 +7,8 @@ from upheaval.checkers.promises import Promise
 from upheaval.tamper.edit import edit
 from upheaval.tamper.log_change import SESSION, change_logs, log_entries, place_of_operation, without
 from upheaval.tamper.run_copy import FAULTS, HISTORY, Lacking, Line, RunCopy, need
+from upheaval_node.types import S
 
-_SECOND: Final = 10**9
 _OTHER_SLOT: Final = 10**6
 _UNWRITTEN: Final = 10**12
 """A value that no client wrote."""
@@ -184,7 +184,7 @@ def an_operation_that_no_log_has_was_answered(run: RunCopy) -> None:
         line = unanswered(run, lines)
         result = True if line["f"] in ("cas", "transfer", "cancel") else None
         before = max(earlier["position"] or 0 for earlier in lines if (earlier["complete_ns"] or 0) < line["invoke_ns"])
-        line.update(outcome="ok", complete_ns=line["invoke_ns"] + _SECOND // 500, result=result, position=before)
+        line.update(outcome="ok", complete_ns=line["invoke_ns"] + S // 500, result=result, position=before)
 
 
 # --- times ---
@@ -225,9 +225,9 @@ def an_answer_came_without_a_leader(run: RunCopy) -> None:
     with run.changing(HISTORY) as lines:
         before = [line for line in lines if line["outcome"] == "ok" and line["complete_ns"] < killed_ns]
         after = [line["complete_ns"] for line in lines if line["outcome"] == "ok" and line["complete_ns"] > killed_ns]
-        need(before and after and min(after) > killed_ns + _SECOND, "no kill that left clients without a leader")
+        need(before and after and min(after) > killed_ns + S, "no kill that left clients without a leader")
         line = before[-1]
-        line.update(complete_ns=killed_ns + _SECOND // 2, process=_OTHER_SLOT)
+        line.update(complete_ns=killed_ns + S // 2, process=_OTHER_SLOT)
         lines.remove(line)
         later = (at for at, other in enumerate(lines) if (other["complete_ns"] or 0) > line["complete_ns"])
         lines.insert(next(later), line)
@@ -236,7 +236,7 @@ def an_answer_came_without_a_leader(run: RunCopy) -> None:
 def an_answer_came_after_more_than_a_failover(run: RunCopy) -> None:
     """An answer 20 s late."""
     with run.changing(HISTORY) as lines:
-        _last_of_its_slot(lines)["complete_ns"] += 20 * _SECOND
+        _last_of_its_slot(lines)["complete_ns"] += 20 * S
 
 
 def answers_of_a_session_overtake_each_other(run: RunCopy) -> None:
@@ -277,8 +277,8 @@ def the_clock_of_the_clients_is_an_hour_ahead(run: RunCopy) -> None:
     """All times of the history, an hour later."""
     with run.changing(HISTORY) as lines:
         for line in lines:
-            line["invoke_ns"] += 3600 * _SECOND
-            line["complete_ns"] = None if line["complete_ns"] is None else line["complete_ns"] + 3600 * _SECOND
+            line["invoke_ns"] += 3600 * S
+            line["complete_ns"] = None if line["complete_ns"] is None else line["complete_ns"] + 3600 * S
 
 
 # --- sessions and slots ---

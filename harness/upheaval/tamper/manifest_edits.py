@@ -2,13 +2,12 @@
 
 import shutil
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from upheaval.checkers.promises import Promise
 from upheaval.tamper.edit import edit
 from upheaval.tamper.run_copy import CONTROLS, FAULTS, SCENARIO, Lacking, Line, RunCopy, need
-
-_SECOND: Final = 10**9
+from upheaval_node.types import S
 
 
 def _put(run: RunCopy, **fields: object) -> None:
@@ -29,7 +28,7 @@ def the_run_converged_before_it_began(run: RunCopy) -> None:
 
 def the_run_converged_an_hour_later(run: RunCopy) -> None:
     """The converge phase an hour later."""
-    _converge(run, lambda converge: converge.update(completed_ns=converge["completed_ns"] + 3600 * _SECOND))
+    _converge(run, lambda converge: converge.update(completed_ns=converge["completed_ns"] + 3600 * S))
 
 
 def the_run_did_not_converge(run: RunCopy) -> None:
@@ -116,19 +115,19 @@ def the_members_had_another_profile(run: RunCopy) -> None:
 
 def the_members_had_long_time_outs(run: RunCopy) -> None:
     """Time-outs of 30 s."""
-    _put(run, timeouts={"leader_heartbeat_ns": 30 * _SECOND, "election_ns": 30 * _SECOND})
+    _put(run, timeouts={"leader_heartbeat_ns": 30 * S, "election_ns": 30 * S})
 
 
 def sessions_had_a_long_time_out(run: RunCopy) -> None:
     """A session time-out of 1,000 s."""
     _need_configurations(run)
-    _put(run, timeouts={"session_ns": 1000 * _SECOND})
+    _put(run, timeouts={"session_ns": 1000 * S})
 
 
 def sessions_had_a_short_time_out(run: RunCopy) -> None:
     """A session time-out of 10 ms."""
     _need_configurations(run)
-    _put(run, timeouts={"session_ns": _SECOND // 100})
+    _put(run, timeouts={"session_ns": S // 100})
 
 
 def the_members_had_another_service(run: RunCopy) -> None:
@@ -253,7 +252,7 @@ def a_member_was_configured_with_another_profile(run: RunCopy) -> None:
 
 def a_member_was_configured_with_other_time_outs(run: RunCopy) -> None:
     """A time-out in one configuration."""
-    _configure(run, lambda config: config["settings"].update(leader_heartbeat_ns=60 * _SECOND))
+    _configure(run, lambda config: config["settings"].update(leader_heartbeat_ns=60 * S))
 
 
 def a_member_was_configured_as_another_one(run: RunCopy) -> None:

@@ -9,8 +9,8 @@ from upheaval.tamper.log_change import TIME, change_in_place, templates
 from upheaval.tamper.recordings import Entry
 from upheaval.tamper.run_copy import CONTROLS, FAULTS, HISTORY, MANIFEST, SESSIONS, Lacking, Line, RunCopy, need
 from upheaval.tamper.trace_edits import followers, having, last_term, place, stamp, without_lines
+from upheaval_node.types import S
 
-_SECOND: Final = 10**9
 _LATE_S: Final = 10
 
 
@@ -190,7 +190,7 @@ def delay_failover(run: RunCopy) -> int:
     start_ms = next(line["epoch_ms"] for line in run.lines("member-0/trace.jsonl"))
     start_ns = next(line["ts"] for line in run.lines("member-0/trace.jsonl"))
     killed_ms = start_ms + (killed_ns - start_ns) // 10**6
-    late_ns, half = _LATE_S * _SECOND, _SECOND // 2
+    late_ns, half = _LATE_S * S, S // 2
 
     def later(line: Line, *names: str) -> None:
         for name in names:
@@ -241,9 +241,7 @@ def a_leader_is_silent(run: RunCopy) -> None:
     last = sent[-1]
     without_lines(
         run,
-        lambda _, line: (
-            line.get("message") == "CommitPosition" and last - 25 * _SECOND // 10 < line["ts"] < last - _SECOND // 2
-        ),
+        lambda _, line: line.get("message") == "CommitPosition" and last - 25 * S // 10 < line["ts"] < last - S // 2,
     )
 
 
@@ -274,12 +272,10 @@ def a_trace_goes_back_in_time(run: RunCopy) -> None:
     """The second half of a trace, 5 s back."""
     with run.trace(run.members[-1]) as lines:
         for line in lines[len(lines) // 2 :]:
-            line["ts"] -= 5 * _SECOND
+            line["ts"] -= 5 * S
 
 
-_VOTES = Promise.VOTES_KEPT
 _COMMITS = Promise.COMMITS_KEPT
-_FINAL = Promise.FINAL_POSITIONS
 _COMPLETE = Promise.EVIDENCE_COMPLETE
 _BOUND = Promise.EVIDENCE_BOUND
 _ENDS = Promise.NO_UNEXPLAINED_END

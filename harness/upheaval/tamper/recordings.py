@@ -270,10 +270,10 @@ def _descriptor(content: bytes | bytearray, recording_id: int, folder: MemberFol
     raise Lacking(f"the catalog of {folder.name} has no recording {recording_id}")
 
 
-def put_in_file(path: Path, offset: int, form: str, value: int) -> None:
-    """Replace a number in a file. Raises `Lacking` without the file."""
+def put_in_file(path: Path, offset: int, value: int) -> None:
+    """Replace a number of eight bytes in a file. Raises `Lacking` without the file."""
     if not path.exists():
         raise Lacking(f"no {path.name}")
     with path.open("r+b") as stream:
         stream.seek(offset)
-        stream.write(struct.pack("<" + form, value))
+        stream.write(struct.pack("<q", value))

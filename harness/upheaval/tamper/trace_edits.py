@@ -7,10 +7,8 @@ from upheaval.checkers.promises import Promise
 from upheaval.tamper.edit import edit
 from upheaval.tamper.run_copy import FAULTS, Lacking, Line, RunCopy, need
 
-_SECOND: Final = 10**9
 _BESIDE: Final = 1 << 20
 """A position beyond every log."""
-_LATE_S: Final = 10
 
 
 def having(lines: list[Line], **fields: object) -> Iterator[int]:
@@ -275,9 +273,6 @@ _VOTES = Promise.VOTES_KEPT
 _COMMITS = Promise.COMMITS_KEPT
 _FINAL = Promise.FINAL_POSITIONS
 _COMPLETE = Promise.EVIDENCE_COMPLETE
-_BOUND = Promise.EVIDENCE_BOUND
-_ENDS = Promise.NO_UNEXPLAINED_END
-_ONE = Promise.ENDS_AT_ONE_POSITION
 
 TRACE_EDITS = (
     edit(no_commit_position_is_traced, _COMMITS, _FINAL, _COMPLETE, Promise.BOUNDS_KEPT),

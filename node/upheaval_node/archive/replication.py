@@ -28,11 +28,9 @@ from upheaval_node.errors import NodeError
 from upheaval_node.media.api import Media
 from upheaval_node.protocol import archive_messages as am, channel as uri
 from upheaval_node.protocol.archive_messages import RecordingSignal
-from upheaval_node.protocol.channel import Channel
+from upheaval_node.protocol.channel import REJOIN, Channel
 from upheaval_node.state_machine import StateMachine
 from upheaval_node.types import NEVER_NS, NULL_POSITION, NULL_VALUE, Now
-
-REJOIN: Final = "rejoin"
 
 
 class ReplicationState(IntEnum):

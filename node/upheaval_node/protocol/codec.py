@@ -368,9 +368,9 @@ class MessageSchema:
             self._by_template[template_id] = mapped
             self._by_class[cls] = (mapped, header)
 
-    def template_id(self, buffer: Buffer, offset: int = 0) -> int:
-        """The template id of the message at `offset`, after a check of length and schema id (`DecodeError`)."""
-        return self.raw.header(buffer, offset)[1]
+    def template_id(self, buffer: Buffer) -> int:
+        """The template id of the message, after a check of length and schema id (`DecodeError`)."""
+        return self.raw.header(buffer)[1]
 
     def encode(self, message: Message) -> bytes:
         """Header and body. Raises `UsageError` when a value does not fit its field."""

@@ -34,14 +34,9 @@ SM_FLAG_END_OF_STREAM: Final = 0x40
 # Byte offset within a frame.
 TYPE_OFFSET: Final = 6
 
-# Word indexes within a data frame for memoryview.cast("i"), and for cast("q") the reserved value.
-FRAME_LENGTH_WORD: Final = 0
+# Word indexes within a data frame for memoryview.cast("i").
 VERSION_FLAGS_TYPE_WORD: Final = 1
-TERM_OFFSET_WORD: Final = 2
 SESSION_ID_WORD: Final = 3
-STREAM_ID_WORD: Final = 4
-TERM_ID_WORD: Final = 5
-RESERVED_VALUE_LONG: Final = 3
 
 COMMON_HEADER_LENGTH: Final = 8
 SETUP_LENGTH: Final = 40
@@ -67,9 +62,8 @@ def version_flags_type(flags: int, frame_type: int) -> int:
     return flags << 8 | frame_type << 16
 
 
-# The second int32 of an unfragmented data frame, and of a padding frame.
+# The second int32 of an unfragmented data frame.
 DATA_UNFRAGMENTED: Final = version_flags_type(FLAGS_UNFRAGMENTED, TYPE_DATA)
-PADDING: Final = version_flags_type(FLAGS_UNFRAGMENTED, TYPE_PAD)
 
 
 class CommonHeader(NamedTuple):

@@ -4,7 +4,7 @@ Most of them can be changed in a replay, and such a change must not affect the s
 their sentences, and knows nothing of how they are found.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -121,9 +121,9 @@ class Explanation:
     def _tried(self) -> Iterator[str]:
         """Yield which replays arrive at which members' states."""
         if self.snapshot is not None:
-            from_start = f", one from the start of the log to that of {_names(self.whole)}" if self.whole else ""
+            from_start = f", one from the start of the log to that of {', '.join(self.whole)}" if self.whole else ""
             yield (
-                f"a replay from the snapshot at position {self.snapshot} comes to the state of {_names(self.begun)}"
+                f"a replay from the snapshot at position {self.snapshot} comes to the state of {', '.join(self.begun)}"
                 f"{from_start}"
             )
         for name in self.as_members:
@@ -134,10 +134,6 @@ class Explanation:
         fields = {name: getattr(self, name) for name in ("position", "entry", "difference", "snapshot")}
         lists = ("causes", "sentences", "results", "asked", "begun", "whole", "as_members")
         return {**{name: list(getattr(self, name)) for name in lists}, **fields}
-
-
-def _names(owners: Sequence[str]) -> str:
-    return ", ".join(owners)
 
 
 def parse_explanation(fields: Mapping[str, Any]) -> Explanation:

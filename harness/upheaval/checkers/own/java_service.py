@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.aeron_jars import versions_of
+from upheaval.checkers.evidence.events import units_of_ms
 from upheaval.checkers.evidence.log_messages import decode_message
 from upheaval.checkers.own.asked_of_log import log_against_asked
 from upheaval.checkers.own.cuts import CUTS, choose_cuts
@@ -39,11 +40,6 @@ ENTRIES_MAX: Final = 300_000
 """The number of entries that all copies together may read. With a longer log, fewer copies start from a snapshot."""
 _AT_ONCE: Final = 2
 _RAISED: Final = "service-raised"
-_UNITS_PER_MS: Final[Mapping[int, int]] = {
-    ClusterTimeUnit.MILLIS: 1,
-    ClusterTimeUnit.MICROS: 1_000,
-    ClusterTimeUnit.NANOS: 1_000_000,
-}
 _WHOLE: Final = Plan()
 _LEADER: Final = Plan(member_id=2, is_leader=True, does_background_work=True)
 _LEADER_ENDED: Final = "the copy that leads does not read the whole log"
@@ -250,7 +246,7 @@ class _Judge:
                 text = f"a copy that begins with its own snapshot at position {place} {difference.text}"
                 return Difference(f"{text}: the snapshot does not hold all of the state", difference.position)
         effects = whole.effects_of(len(self.log))
-        units = _UNITS_PER_MS.get(time_unit(self.log, self.entries), 1)
+        units = units_of_ms(time_unit(self.log, self.entries))
         unasked = log_against_asked(
             self.entries,
             effects,

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from upheaval.checkers.evidence.events import units_of_ms
 from upheaval.checkers.own import replay_conditions
 from upheaval.checkers.own.apart import apart
 from upheaval.checkers.own.asked_of_log import Unasked, log_against_asked
@@ -22,7 +23,7 @@ from upheaval.checkers.own.played import entries_of, raised_text
 from upheaval.checkers.states.replay import ExpectedState, LoggedMessage, Member, Replay, is_request, state_hash
 from upheaval.checkers.states.state_diff import state_difference
 from upheaval.records import AS_TEXT, Payloads
-from upheaval_node.service.api import ClusterRole, ClusterTimeUnit
+from upheaval_node.service.api import ClusterRole
 
 PROBES: Final = 200
 """The number of last client messages that are sent once more."""
@@ -32,7 +33,6 @@ SNAPSHOTS_MAX: Final = 128 << 20
 """Bytes of all snapshots together."""
 _POINTS: Final = 60
 """The number of states compared at a time in the search for an entry."""
-_UNITS_PER_MS: Final = {ClusterTimeUnit.MILLIS: 1, ClusterTimeUnit.MICROS: 1_000, ClusterTimeUnit.NANOS: 1_000_000}
 _NAMES: Final = ("one that read the whole log", "that one")
 
 
@@ -207,7 +207,7 @@ class _Copies:
                 messages = replay.state().messages
                 hashes[message.position] = state_hash(messages)
                 forms[hashes[message.position]] = state_hash(self._form(replay, messages))
-        units = _UNITS_PER_MS[replay.state().time_unit]
+        units = units_of_ms(replay.state().time_unit)
         effects += self._probed(replay)
         end = self._form(replay, replay.state().messages)
         error = "" if replay.form_error is None else raised_text(replay.form_error)
