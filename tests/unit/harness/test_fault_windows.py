@@ -39,13 +39,19 @@ def fault(what: str, begin: float, end: float | None = None, *members: int) -> F
 
 
 def judged(
-    path: Path, trace: list[Line], *faults: FaultRecord, commands: tuple[ControlRecord, ...] = ()
+    path: Path,
+    trace: list[Line],
+    *faults: FaultRecord,
+    commands: tuple[ControlRecord, ...] = (),
+    zero: tuple[Line, ...] = (),
+    two: tuple[Line, ...] = (),
 ) -> tuple[Verdict, str]:
+    """Judge a trace of member 1; the other members run from 0 s to 150 s, unless their traces are given."""
     run = RunFolder(path)
     run.create(Manifest("run-1", "process", 3, "test", 1))
     for member_id in range(3):
         run.member(member_id).path.mkdir()
-        lines = trace if member_id == 1 else lives(0, 150)
+        lines = (zero or lives(0, 150), trace, two or lives(0, 150))[member_id]
         run.member(member_id).trace.write_text("".join(json.dumps(each) + "\n" for each in lines))
     for each in faults:
         run.add_fault(each)
@@ -93,6 +99,21 @@ def test_what_hit_the_member_before_explains_its_silence(
 ) -> None:
     trace = [*lives(0, 10), *lives(65, 70)]
     assert judged(tmp_path, trace, *others, fault("wipe", 60, 64.9), commands=commands)[0] is verdict
+
+
+@pytest.mark.parametrize(
+    ("two", "verdict"),
+    [
+        ((*lives(0, 9), *lives(62, 150)), Verdict.VALID),
+        ((*lives(0, 13), *lives(62, 150)), Verdict.UNKNOWN),
+        ((*lives(0, 9), *lives(30, 150)), Verdict.UNKNOWN),
+        ((*lives(0, 9), *lives(30, 40), *lives(62, 150)), Verdict.UNKNOWN),
+    ],
+)
+def test_a_member_writes_nothing_while_no_other_runs(two: tuple[Line, ...], verdict: Verdict, tmp_path: Path) -> None:
+    """It has no connection then: seed 9630067 cut its power 2.3 s after an abort had ended the other members."""
+    trace, zero = [*lives(0, 10), *lives(65, 70)], (*lives(0, 8), *lives(61, 150))
+    assert judged(tmp_path, trace, fault("wipe", 60, 64.9), zero=zero, two=two)[0] is verdict
 
 
 def test_a_fault_before_the_start_of_a_process_explains_nothing_of_its_end(tmp_path: Path) -> None:

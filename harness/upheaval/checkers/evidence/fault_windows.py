@@ -10,7 +10,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Final
 
 from upheaval.checkers.checker import Checker, Source
@@ -33,7 +33,7 @@ from upheaval_node.types import MS, NEVER_NS, S
 AROUND_NS: Final = 500 * MS
 """How far injectors and members may differ: a signal takes time, and a line is stamped before it is written."""
 SILENT_NS: Final = 2 * S
-"""A process of a cluster with several members writes a line more often than this, because of heartbeats."""
+"""A process of a cluster writes a line more often than this while another member runs, because of heartbeats."""
 
 STILL_NS: Final = 50 * MS
 """How far the lines of a paused process may be off: each has the time at which its duty cycle began."""
@@ -204,10 +204,10 @@ class _Judge:
         return self._manifest.members > 1 and bool(self._received[member_id][0])
 
     def _silent_until(self, fault: FaultRecord, last: ProcessLife) -> int:
-        """Up to when other faults, commands and stalls, one after the other, explain that the member wrote nothing
-        after its last process. What ended that explains it for ever.
+        """Up to when other faults, commands, stalls and the absence of all other members, one after the other, explain
+        that the member wrote nothing after its last process. What ended that explains it for ever.
         """
-        spans = list(self._evidence.traces[last.member_id].stalls)
+        spans = [*self._evidence.traces[last.member_id].stalls, *self._without_others(last.member_id)]
         for other in self._evidence.faults:
             if other is not fault and last.member_id in other.members:
                 is_end = other.what in _ENDS and other.inject_begin_ns >= last.begin_ns
@@ -217,6 +217,18 @@ class _Judge:
             is_end = control.what in (*ENDINGS, FORCED_END) and control.end_ns >= last.begin_ns
             spans.append((control.begin_ns, NEVER_NS if is_end else control.end_ns))
         return _last_of_chain(spans, last.last_ns, SILENT_NS)
+
+    def _without_others(self, member_id: int) -> Iterator[tuple[int, int]]:
+        """When no other member ran: a member then has no connection, so it sends and receives nothing."""
+        others = (facts.lives for facts in self._evidence.traces if facts.member_id != member_id)
+        since_ns = 0
+        for begin_ns, last_ns in sorted(
+            (life.begin_ns, life.last_ns) for life in chain.from_iterable(others) if life.component in OF_MODULE
+        ):
+            if begin_ns > since_ns:
+                yield since_ns, begin_ns
+            since_ns = max(since_ns, last_ns)
+        yield since_ns, NEVER_NS
 
     def _ended_otherwise(self, fault: FaultRecord, life: ProcessLife) -> bool:
         """Whether another fault or a command may have ended the process before."""
