@@ -22,7 +22,7 @@ from upheaval.checkers.evidence.protocol_events import OF_MODULE, quorum_of
 from upheaval.checkers.evidence.recordings import named_snapshots, snapshot_records, term_entries
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.evidence.term_facts import TermFacts
-from upheaval.checkers.evidence.trace_facts import GAP_NS, TraceFacts
+from upheaval.checkers.evidence.trace_facts import GAP_NS, TraceFacts, times_alone
 from upheaval.checkers.history.columns import IS_OK, LogEntries, PlacedHistory
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Broken, Finding, Verdict
@@ -118,14 +118,18 @@ def _require_trace(facts: TraceFacts, manifest: Manifest) -> None:
 
 
 def _require_no_gap(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts]) -> None:
-    """A member must keep sending or receiving, except during faults and stalls."""
+    """A member must keep sending or receiving, except during faults and stalls, and while no other member runs."""
     if manifest.system != OWN_SYSTEM or manifest.members < 2:
         return
     faults = list(run.read_faults()) if any(facts.gaps for facts in traces) else []
     for facts in traces:
         spans = [(fault.inject_begin_ns, fault.heal_end_ns) for fault in faults if facts.member_id in fault.members]
         for begin_ns, end_ns, line in facts.gaps:
-            if not any(
+            alone_ns = sum(
+                max(0, min(end_ns, other_ns) - max(begin_ns, one_ns))
+                for one_ns, other_ns in times_alone(traces, facts.member_id)
+            )
+            if end_ns - begin_ns - alone_ns > GAP_NS and not any(
                 one_ns <= end_ns and (other_ns is None or begin_ns <= other_ns + GAP_NS)
                 for one_ns, other_ns in [*spans, *facts.stalls]
             ):

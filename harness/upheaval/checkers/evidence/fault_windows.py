@@ -10,14 +10,14 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import Final
 
 from upheaval.checkers.checker import Checker, Source
 from upheaval.checkers.evidence.positions import finals_of
 from upheaval.checkers.evidence.protocol_events import DEADLY, OF_LEADER, OF_MODULE
 from upheaval.checkers.evidence.run_evidence import Evidence
-from upheaval.checkers.evidence.trace_facts import ProcessLife
+from upheaval.checkers.evidence.trace_facts import ProcessLife, times_alone
 from upheaval.checkers.history.columns import IS_OK
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Broken, Finding, NotApplicable, Result, Verdict
@@ -207,7 +207,7 @@ class _Judge:
         """Up to when other faults, commands, stalls and the absence of all other members, one after the other, explain
         that the member wrote nothing after its last process. What ended that explains it for ever.
         """
-        spans = [*self._evidence.traces[last.member_id].stalls, *self._without_others(last.member_id)]
+        spans = [*self._evidence.traces[last.member_id].stalls, *times_alone(self._evidence.traces, last.member_id)]
         for other in self._evidence.faults:
             if other is not fault and last.member_id in other.members:
                 is_end = other.what in _ENDS and other.inject_begin_ns >= last.begin_ns
@@ -217,18 +217,6 @@ class _Judge:
             is_end = control.what in (*ENDINGS, FORCED_END) and control.end_ns >= last.begin_ns
             spans.append((control.begin_ns, NEVER_NS if is_end else control.end_ns))
         return _last_of_chain(spans, last.last_ns, SILENT_NS)
-
-    def _without_others(self, member_id: int) -> Iterator[tuple[int, int]]:
-        """When no other member ran: a member then has no connection, so it sends and receives nothing."""
-        others = (facts.lives for facts in self._evidence.traces if facts.member_id != member_id)
-        since_ns = 0
-        for begin_ns, last_ns in sorted(
-            (life.begin_ns, life.last_ns) for life in chain.from_iterable(others) if life.component in OF_MODULE
-        ):
-            if begin_ns > since_ns:
-                yield since_ns, begin_ns
-            since_ns = max(since_ns, last_ns)
-        yield since_ns, NEVER_NS
 
     def _ended_otherwise(self, fault: FaultRecord, life: ProcessLife) -> bool:
         """Whether another fault or a command may have ended the process before."""
