@@ -20,9 +20,18 @@ from upheaval.records import RunFolder, write_atomically
 from upheaval.records.labels import LabelsOfIngest, labels_of
 from upheaval.runtime_names import PROCESS
 from upheaval_chaos.exit_status import CommandStatus
-from upheaval_pipeline.engines import DUCKDB, SPARK, chosen, chosen_for, engine_of, require_lake_reader
+from upheaval_pipeline.engines import (
+    DUCKDB,
+    PYTHON,
+    SPARK,
+    chosen,
+    chosen_for,
+    chosen_to_ingest,
+    engine_of,
+    require_lake_reader,
+)
 from upheaval_pipeline.session import require_spark
-from upheaval_pipeline.shown_session import shown_session
+from upheaval_pipeline.shown_session import StageLine, shown_session
 
 if TYPE_CHECKING:
     from upheaval_pipeline.contents import Contents
@@ -132,14 +141,23 @@ def _ingested(
     from upheaval_pipeline.contents import new_runs, rows_in_lake
     from upheaval_pipeline.ingest import ingest_runs
     from upheaval_pipeline.lake import Lake
+    from upheaval_pipeline.whole import bytes_of_lines
 
     labels = LabelsOfIngest(labels_of([], os.environ), dict(options.labels))
     written = ingest_campaigns(campaigns, options.lake, _say) if campaigns else {}
-    if not new_runs(Lake(options.lake), runs):
+    new = new_runs(Lake(options.lake), runs)
+    if not new:
         return rows_in_lake(Lake(options.lake), "runs", runs) | written
-    if options.engine == "python":
-        return ingest_runs(None, runs, options.lake, _say, labels) | written
-    require_spark()
+    size = sum(bytes_of_lines(runs[run].folder) for run in new)
+    choice = chosen_to_ingest(size, options.lake, options.engine, options.master)
+    if choice.why:
+        _say(f"engine: {choice.engine}, because {choice.why}")
+    if choice.engine == PYTHON:
+        line = StageLine()
+        try:
+            return ingest_runs(None, runs, options.lake, line.say, labels, line.show) | written
+        finally:
+            line.clear()
     with shown_session(options.master) as shown:
         return ingest_runs(shown.spark, runs, options.lake, shown.line.say, labels) | written
 

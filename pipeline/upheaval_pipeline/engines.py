@@ -16,7 +16,9 @@ from upheaval_pipeline.shown_session import shown_session
 if TYPE_CHECKING:
     from upheaval_pipeline.lake import Lake
 
-DUCKDB, SPARK, AUTO = "duckdb", "spark", "auto"
+DUCKDB, SPARK, PYTHON, AUTO = "duckdb", "spark", "python", "auto"
+BYTES_BEFORE_SPARK: Final = 128 << 20
+"""Of lines of runs: about what this process reads and judges in the time in which Spark starts."""
 _MODULES: Final = ("duckdb", "sqlglot", "pyarrow")
 
 
@@ -65,9 +67,32 @@ def chosen_for(
     too_large = why_too_large(lake, queries, memory_limit() if limit is None else limit)
     if not too_large:
         return Choice(DUCKDB, "the lake fits in memory")
-    if missing := missing_for_spark() or (missing_for_store() if lake.place.text.startswith("s3://") else ""):
+    if missing := _missing_for_spark(lake.place.text):
         return Choice(DUCKDB, f"Spark cannot run ({missing}), although {too_large}")
     return Choice(SPARK, too_large)
+
+
+def chosen_to_ingest(size: int, where: str, wanted: str, master: str | None, limit: int = BYTES_BEFORE_SPARK) -> Choice:
+    """The engine that takes runs with so many bytes of lines into a lake. `auto` is Spark for a master; else this
+    process up to `limit` bytes, or where Spark cannot run.
+
+    Raises `EnvironmentFault` when Spark is wanted and not there.
+    """
+    if wanted == PYTHON:
+        return Choice(PYTHON)
+    if wanted == SPARK or master is not None:
+        require_spark()
+        return Choice(SPARK, "" if wanted == SPARK else "of --master")
+    have = f"the runs have {size / 1e6:.1f} MB of lines"
+    if size <= limit:
+        return Choice(PYTHON, have)
+    if missing := _missing_for_spark(where):
+        return Choice(PYTHON, f"Spark cannot run ({missing}), although {have}")
+    return Choice(SPARK, have)
+
+
+def _missing_for_spark(where: str) -> str:
+    return missing_for_spark() or (missing_for_store() if where.startswith("s3://") else "")
 
 
 @contextmanager

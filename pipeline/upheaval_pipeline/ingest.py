@@ -58,8 +58,9 @@ def ingest_runs(
     where: str,
     say: Callable[[str], None] = lambda _: None,
     labels: LabelsOfIngest = NO_LABELS,
+    show: Callable[[str], None] = lambda _: None,
 ) -> dict[str, dict[str, int]]:
-    """`ingest` of runs whose contents are known."""
+    """`ingest` of runs whose contents are known; `show` gets how far this process is, one text after the other."""
     lake = Lake(where)
     lake.require_room()
     new = sorted(new_runs(lake, contents))
@@ -68,7 +69,7 @@ def ingest_runs(
         say(f"{len(contents) - len(new)} of {len(contents)} runs are in the lake already{unused}")
     done = 0
     for some in _commits({run: contents[run].size for run in new}):
-        _write(spark, where, {run: contents[run] for run in some}, labels)
+        _write(spark, where, {run: contents[run] for run in some}, labels, show)
         done += len(some)
         say(f"{done} of {len(new)} runs ingested")
     return rows_in_lake(Lake(where), "runs", contents)
@@ -88,13 +89,20 @@ def _commits(sizes: Mapping[str, int]) -> Iterator[list[str]]:
         yield some
 
 
-def _write(spark: "SparkSession | None", where: str, contents: Mapping[str, Contents], labels: LabelsOfIngest) -> None:
+def _write(
+    spark: "SparkSession | None",
+    where: str,
+    contents: Mapping[str, Contents],
+    labels: LabelsOfIngest,
+    show: Callable[[str], None],
+) -> None:
     labels_of = {run: labels.of(one.folder) for run, one in contents.items()}
     lake = Lake(where)
     batch = lake.new_batch()
     folders = [one.folder for one in contents.values()]
     described = {run: manifest_row(str(one.folder)) for run, one in contents.items()}
-    judged = dict(zip(contents, judge_each(spark, folders), strict=True))
+    reports = judge_each(spark, folders, lambda number: show(f"{number} of {len(folders)} runs judged"))
+    judged = dict(zip(contents, reports, strict=True))
     digests = {run: one.digest for run, one in contents.items()}
     code = {run: own_code_of(one.folder) for run, one in contents.items()}
     written = _write_tables(spark, partial(_write_task, lake.where, batch), run_parts.tasks(folders, tasks_of(spark)))

@@ -30,15 +30,19 @@ What failed on this machine (`EnvironmentFault`) says nothing of the run.
 """
 
 
-def judge_each(spark: "SparkSession | None", folders: Sequence[Path]) -> list[Judged]:
-    """The reports of runs, in their order; without Spark they are judged one after the other in this process.
+def judge_each(
+    spark: "SparkSession | None", folders: Sequence[Path], finished: Callable[[int], None] = lambda _: None
+) -> list[Judged]:
+    """The reports of runs, in their order; without Spark they are judged one after the other in this process, and
+    `finished` gets their number after each.
 
     Code that people wrote about their own services is on this machine alone, so runs that need it are judged here.
     """
     is_here = spark is None or spark.sparkContext.master.startswith("local")
     own = [] if is_here else [folder for folder in folders if _needs_own_code(folder)]
     shared = [folder for folder in folders if folder not in own]
-    reports = dict(zip(shared, in_tasks(spark, _judged, [folder.absolute() for folder in shared]), strict=True))
+    absolute = [folder.absolute() for folder in shared]
+    reports = dict(zip(shared, in_tasks(spark, _judged, absolute, finished), strict=True))
     reports |= {folder: _judged(str(folder)) for folder in own}
     return [_named(str(folder), reports[folder]) for folder in folders]
 
@@ -64,17 +68,29 @@ def _named(folder: str, judged: Judged) -> Judged:
     return replace(judged, run=folder) if isinstance(judged, Report) else judged
 
 
-def in_tasks(spark: "SparkSession | None", work: Callable[[str], T], folders: Sequence[Path]) -> list[T]:
-    """The results of `work`, in the order of the folders; the largest are begun first, small ones share tasks."""
+def in_tasks(
+    spark: "SparkSession | None",
+    work: Callable[[str], T],
+    folders: Sequence[Path],
+    finished: Callable[[int], None] = lambda _: None,
+) -> list[T]:
+    """The results of `work`, in the order of the folders; the largest are begun first, small ones share tasks.
+
+    Without Spark, `finished` gets the number of results after each.
+    """
     if spark is None:
-        return [work(str(folder)) for folder in folders]
+        results: list[T] = []
+        for folder in folders:
+            results.append(work(str(folder)))
+            finished(len(results))
+        return results
     context = spark.sparkContext
-    shares = _shares([_bytes_of_lines(folder) for folder in folders], tasks_of(spark))
+    shares = _shares([bytes_of_lines(folder) for folder in folders], tasks_of(spark))
     if not shares:
         return []
     paths = [[str(folders[place]) for place in share] for share in shares]
-    results = context.parallelize(paths, len(paths)).map(partial(_in_task, work)).collect()
-    by_place = dict(zip(chain.from_iterable(shares), chain.from_iterable(results), strict=True))
+    by_share = context.parallelize(paths, len(paths)).map(partial(_in_task, work)).collect()
+    by_place = dict(zip(chain.from_iterable(shares), chain.from_iterable(by_share), strict=True))
     return [by_place[place] for place in range(len(folders))]
 
 
@@ -88,7 +104,8 @@ def _in_task(work: Callable[[str], T], paths: Iterable[str]) -> list[T]:
     return [work(path) for path in paths]
 
 
-def _bytes_of_lines(folder: Path) -> int:
+def bytes_of_lines(folder: Path) -> int:
+    """Of the histories, traces and records of a run, which are what its judgement and its tables take time for."""
     return sum(path.stat().st_size for path in folder.rglob("*.jsonl"))
 
 

@@ -55,11 +55,13 @@ def test_an_ingest_without_pyspark_names_what_to_install(
 ) -> None:
     good_run(40).write(tmp_path / "run")
     monkeypatch.setattr(session, "find_spec", lambda _: None)
-    assert main(["ingest", str(tmp_path / "run"), "--lake", str(tmp_path / "lake")]) == 2
+    words = ["ingest", str(tmp_path / "run"), "--lake", str(tmp_path / "lake")]
+    assert main([*words, "--engine", "spark"]) == 2
     printed = capsys.readouterr().err
     assert printed.count("\n") == 1
     assert printed.startswith("upheaval: pyspark is not installed: pip install '")
     assert "`ingest --engine python`" in printed
+    assert main(words) == 0
 
 
 def test_what_the_extra_installs_ingests_judges_and_asks(tmp_path: Path) -> None:
@@ -67,13 +69,17 @@ def test_what_the_extra_installs_ingests_judges_and_asks(tmp_path: Path) -> None
     run, lake = str(tmp_path / "run"), str(tmp_path / "lake")
     good_run(40).write(tmp_path / "run")
     commands = [
-        ["ingest", run, "--lake", lake, "--engine", "python"],
+        ["ingest", run, "--lake", lake],
         ["verify", "--lake", lake],
         ["ask", "failures", "--lake", lake],
         ["lake", "info", "--lake", lake],
     ]
     done = subprocess.run([sys.executable, "-c", WITHOUT_SPARK, json.dumps(commands)], capture_output=True, text=True)
-    assert done.stderr == "upheaval: 1 of 1 runs ingested\nupheaval: engine: duckdb, because the lake fits in memory\n"
+    assert [*map(str.strip, done.stderr.splitlines())] == [
+        "upheaval: engine: python, because the runs have 0.0 MB of lines",
+        "upheaval: 1 of 1 runs ingested",
+        "upheaval: engine: duckdb, because the lake fits in memory",
+    ]
     statuses = [0, main(["verify", run]), 0, 0]
     assert (done.returncode, json.loads(done.stdout.splitlines()[-1])) == (0, statuses)
 
@@ -119,7 +125,7 @@ def test_what_the_lake_has_is_ingested_and_asked_without_spark(
     assert (printed.out, printed.err.count("\n")) == ("", 1)
     assert "pip install 'pyspark[connect]'" in printed.err or "no Spark Connect server answers" in printed.err
     (run / "more").write_text("other contents")
-    assert main(["ingest", str(run), "--lake", lake]) == 2
+    assert main(["ingest", str(run), "--lake", lake, "--engine", "spark"]) == 2
     assert "no Java in JAVA_HOME" in capsys.readouterr().err
 
 

@@ -8,9 +8,20 @@ import pytest
 
 from support.built_runs import good_run
 from support.lakes import asked
+from upheaval.cli.main import main
+from upheaval.errors import EnvironmentFault
 from upheaval_pipeline import engines
 from upheaval_pipeline.duck import memory_limit
-from upheaval_pipeline.engines import AUTO, DUCKDB, SPARK, Choice, chosen_for
+from upheaval_pipeline.engines import (
+    AUTO,
+    BYTES_BEFORE_SPARK,
+    DUCKDB,
+    PYTHON,
+    SPARK,
+    Choice,
+    chosen_for,
+    chosen_to_ingest,
+)
 from upheaval_pipeline.ingest import ingest
 from upheaval_pipeline.lake import Lake, open_lake
 from upheaval_pipeline.lake_file import File
@@ -90,6 +101,36 @@ def test_without_java_duckdb_answers_and_says_what_is_missing(
     assert choice.why.startswith(missing)
 
 
+def test_an_ingest_takes_spark_for_more_lines_than_this_process_reads_while_spark_starts() -> None:
+    at_limit = chosen_to_ingest(BYTES_BEFORE_SPARK, "lake", AUTO, None)
+    assert at_limit == Choice(PYTHON, "the runs have 134.2 MB of lines")
+    above = chosen_to_ingest(BYTES_BEFORE_SPARK + 1, "lake", AUTO, None)
+    assert above == Choice(SPARK, "the runs have 134.2 MB of lines")
+    assert chosen_to_ingest(1, "lake", AUTO, "local[2]") == Choice(SPARK, "of --master")
+
+
+def test_an_ingest_without_java_takes_this_process_for_any_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    choice = chosen_to_ingest(BYTES_BEFORE_SPARK + 1, "lake", AUTO, None)
+    assert choice.engine == PYTHON
+    assert choice.why.startswith(f"Spark cannot run (no Java in JAVA_HOME ({tmp_path})")
+    with pytest.raises(EnvironmentFault, match="no Java in JAVA_HOME"):
+        chosen_to_ingest(1, "lake", AUTO, "local[2]")
+
+
+def test_an_ingest_by_itself_starts_no_spark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good_run(5).write(tmp_path / "run")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert main(["ingest", str(tmp_path / "run"), "--lake", str(tmp_path / "lake")]) == 0
+    assert "upheaval: engine: python, because the runs have 0.0 MB of lines\n" in capsys.readouterr().err
+
+
 def test_a_wanted_engine_needs_no_reason(lake: Lake) -> None:
     assert chosen_for(lake, [COUNT], DUCKDB, None, limit=1) == Choice(DUCKDB)
+    assert chosen_to_ingest(1 << 50, "lake", PYTHON, None) == Choice(PYTHON)
+    assert chosen_to_ingest(1, "lake", SPARK, None) == Choice(SPARK)
     assert engines.chosen(SPARK, None) == SPARK

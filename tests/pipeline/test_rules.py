@@ -95,7 +95,12 @@ def test_a_java_that_is_too_old_is_named(
 
 
 @pytest.mark.parametrize(
-    "command", [["verify", "--engine", "spark"], ["measure", "--engine", "spark"], ["ingest", "--lake", "nowhere"]]
+    "command",
+    [
+        ["verify", "--engine", "spark"],
+        ["measure", "--engine", "spark"],
+        ["ingest", "--engine", "spark", "--lake", "nowhere"],
+    ],
 )
 def test_without_java_one_line_says_what_is_missing(
     command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -11,6 +11,7 @@ from upheaval.cli.parsing import (
     CONFIGURATIONS_MAX,
     EXPORT_FORMATS,
     EXPORT_KINDS,
+    INGEST_ENGINES,
     KEY_MODELS,
     LAKE_ENGINES,
     LOG_LEVELS,
@@ -211,9 +212,10 @@ class IngestOptions:
     json: bool = json_option()
     engine: str = option(
         "--engine",
-        choices=["spark", "python"],
-        default="spark",
-        help="what reads and judges the runs; python: this process, for few of them (default spark)",
+        choices=INGEST_ENGINES,
+        default=INGEST_ENGINES[0],
+        help="what reads and judges the runs; auto is this process (python); Spark with --master or for many "
+        "(default auto)",
     )
     master: str | None = master_option()
 

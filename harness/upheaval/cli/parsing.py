@@ -49,6 +49,7 @@ ALARMS: Final = ("slo", "flakes", "regressions", "changes", "compare", "failures
 """The questions whose answers may be bad news."""
 TABLE_FORMATS: Final = ("csv", "json", "parquet")
 LAKE_ENGINES: Final = ("auto", "duckdb", "spark")
+INGEST_ENGINES: Final = ("auto", "python", "spark")
 CONFIGURATIONS_MAX: Final = 1_000_000
 SYNC_LEVELS: Final = (0, 1, 2)
 LONGEST_S: Final = 100_000
