@@ -30,8 +30,9 @@ def missed(
     of: list[MemberSpans] | None = None,
     clock: LeaderClock = CLOCK,
     troubles: tuple[Trouble, ...] = (),
+    others: tuple[LeaderClock, ...] = (),
 ) -> list[Broken]:
-    return list(missed_openings([attempt], of or spans(), [clock], troubles))
+    return list(missed_openings([attempt], of or spans(), [clock, *others], troubles, 5 * S))
 
 
 @pytest.mark.parametrize(
@@ -68,6 +69,34 @@ def test_a_member_without_a_leader_sends_nobody_anywhere() -> None:
     ended = spans()
     ended[LEADER].led[0].end_ns = 21 * S
     assert not missed(of=ended)
+
+
+@pytest.mark.parametrize(
+    ("busy", "is_missed"),
+    [
+        ((10, 15), False),
+        ((10, 14), True),
+        ((14, 14.5), True),
+        ((14, 15.5), False),
+        ((23, 30), True),
+    ],
+)
+def test_after_a_long_snapshot_requests_of_clients_that_gave_up_may_take_all_sessions(
+    busy: tuple[float, float], is_missed: bool
+) -> None:
+    """Until they time out, after 5 s; the attempt counts from 1 s before it begins at 20 s."""
+    since, until = busy
+    assert bool(missed(clock=replace(CLOCK, busy=((int(since * S), int(until * S)),)))) is is_missed
+
+
+def test_the_last_term_of_a_leader_counts() -> None:
+    """Seed 9630431: the leader took a snapshot for 10 s, and had led an earlier term without one."""
+    before = replace(CLOCK, leadership_term_id=1, ready_ns=2 * S, end_ms=4_000)
+    busy = replace(CLOCK, busy=((20 * S, 21 * S),))
+    assert not missed(clock=busy, others=(before,))
+    assert not missed(clock=before, others=(busy,))
+    (broken,) = missed(others=(replace(before, busy=((20 * S, 21 * S),)),))
+    assert "member 0 led term 3" in broken.finding(Promise.CLIENTS_IN_TIME).detail
 
 
 def test_nor_does_one_that_is_down_or_in_an_election() -> None:

@@ -22,15 +22,18 @@ def missed_openings(
     spans: Sequence[MemberSpans],
     clocks: Iterable[LeaderClock],
     troubles: Sequence[Trouble],
+    session_ns: int,
 ) -> Iterator[Broken]:
-    """The attempts that had to lead to a session and did not."""
-    leaders = list(clocks)
+    """The attempts that had to lead to a session and did not. `session_ns` is the session time-out."""
+    leaders = sorted(clocks, key=lambda clock: clock.ready_ns)
     for attempt in attempts:
         answer, member = _ANSWERS.get(attempt.answer), attempt.member
         if answer is None or member is None or attempt.begin_ns is None or member >= len(spans):
             continue
         begin_ns, end_ns = attempt.begin_ns - MARGIN_NS, attempt.ended_ns
-        leader = next((clock for clock in leaders if _serves(clock, spans, begin_ns, end_ns)), None)
+        # The clock of a member's earlier term says nothing of when it was busy in a later one.
+        latest = {clock.member_id: clock for clock in leaders if 0 <= clock.ready_ns <= begin_ns}
+        leader = next((clock for clock in latest.values() if _serves(clock, spans, begin_ns, end_ns, session_ns)), None)
         is_calm = not any(trouble.is_within(begin_ns, end_ns) for trouble in troubles)
         if leader is None or not is_calm or not _takes_part(spans[member], begin_ns, end_ns):
             continue
@@ -43,11 +46,17 @@ def missed_openings(
         yield Broken(Verdict.INVALID, detail, members=(member,), late_ms=waited_ms)
 
 
-def _serves(clock: LeaderClock, spans: Sequence[MemberSpans], begin_ns: int, end_ns: int) -> bool:
-    """Whether the leader of a term accepted requests during a whole interval."""
-    if not 0 <= clock.ready_ns <= begin_ns or clock.busy_ns(begin_ns, end_ns):
-        return False
-    return any(_covers(led, begin_ns, end_ns) for led in spans[clock.member_id].led)
+def _serves(clock: LeaderClock, spans: Sequence[MemberSpans], begin_ns: int, end_ns: int, session_ns: int) -> bool:
+    """Whether the leader of a term led, and accepted requests, during a whole interval.
+
+    While it accepts none, clients give up and ask again. When it goes on, what they asked before may take all sessions
+    that it has, until these time out.
+    """
+    is_busy = any(
+        since <= end_ns and begin_ns < until + (session_ns if until - since > MARGIN_NS else 0)
+        for since, until in clock.busy
+    )
+    return not is_busy and any(_covers(led, begin_ns, end_ns) for led in spans[clock.member_id].led)
 
 
 def _takes_part(member: MemberSpans, begin_ns: int, end_ns: int) -> bool:
