@@ -263,6 +263,11 @@ class Counters:
                 return counter
         return None
 
+    def value_of(self, type_id: int, key_prefix: bytes = b"") -> int | None:
+        """The value of the counter that `find` returns; None if there is none."""
+        counter = self.find(type_id, key_prefix)
+        return None if counter is None else counter.get()
+
     def get(self, counter_id: int) -> Counter | None:
         """The allocated counter with that id, if there is one."""
         if not 0 <= counter_id < self.capacity or self.state(counter_id) != STATE_ALLOCATED:

@@ -40,6 +40,8 @@ class Verdict(IntEnum):
         return _EXIT_STATUS[self]
 
 
+COUNTED: Final = {Verdict.INVALID: "broken", Verdict.UNKNOWN: "unknown", Verdict.TIMEOUT: "timed out"}
+"""What results other than valid ones are called when they are counted."""
 _EXIT_STATUS: Final = {
     Verdict.VALID: CommandStatus.VALID,
     Verdict.TIMEOUT: CommandStatus.UNKNOWN,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.checkers.promises import AnyPromise, OwnPromise
-from upheaval.checkers.verdict import Finding, Report, Verdict
+from upheaval.checkers.verdict import COUNTED, Finding, Report, Verdict
 from upheaval.cli.output import presentation_of
 from upheaval.cli.screen import Paint, Screen
 from upheaval.records import RunFolder
@@ -36,8 +36,7 @@ PAINTS: Final = {
     Verdict.UNKNOWN: Paint.DOUBTFUL,
     Verdict.INVALID: Paint.BAD,
 }
-_COUNTED: Final = {Verdict.INVALID: "broken", Verdict.UNKNOWN: "unknown", Verdict.TIMEOUT: "timed out"}
-_WIDTH: Final = max(len(verdict.text) for verdict in _COUNTED) + 2
+_WIDTH: Final = max(len(verdict.text) for verdict in COUNTED) + 2
 _INDENT: Final = " " * _WIDTH
 
 
@@ -55,7 +54,7 @@ def verdict_text(report: Report, screen: Screen, detail: Detail = Detail.BAD) ->
     counts = Counter(finding.verdict for finding in bad)
     others = f"{len(report.findings) - len(bad)} kept, {len(report.unchecked)} not checked"
     others += "" if detail is Detail.ALL else f" ({HINT})"
-    counted = [f"{counts[verdict]} {name}" for verdict, name in _COUNTED.items() if counts[verdict]]
+    counted = [f"{counts[verdict]} {name}" for verdict, name in COUNTED.items() if counts[verdict]]
     if detail is Detail.LINE or not bad:
         lines = headline(report.verdict, ", ".join([*counted, others]), screen)
     else:

@@ -24,6 +24,11 @@ class TraceEvent:
     event: str
     fields: Mapping[str, Json]
 
+    def number(self, name: str) -> int:
+        """A field that is a whole number; -1 if it is missing or anything else."""
+        value = self.fields.get(name)
+        return value if type(value) is int else -1
+
 
 def read_trace_events(path: Path) -> Iterator[TraceEvent]:
     """The events in file order. Raises `UsageError` for a malformed line, `EnvironmentFault` for an unreadable file."""

@@ -193,7 +193,7 @@ class _Reader:
 
     def _on_state(self, member_id: int, member: _Member, ns: int, event: TraceEvent) -> None:
         state, reason = str(event.fields.get("state")), str(event.fields.get("reason") or "")
-        term_id = _number(event, "candidate_term_id")
+        term_id = event.number("candidate_term_id")
         self._steps.append(Step(ns, member_id, state, reason))
         if state in _BEGINNINGS and member.state not in _BEGINNINGS[: _BEGINNINGS.index(state)]:
             self._leave(member, ns, reason)
@@ -244,8 +244,8 @@ class _Reader:
             candidate_id,
             candidate.begin_ns or ns,
             candidate.cause,
-            _number(event, "log_leadership_term_id"),
-            _number(event, position),
+            event.number("log_leadership_term_id"),
+            event.number(position),
             ballots,
         )
         return made
@@ -255,8 +255,8 @@ class _Reader:
     def _on_message(self, member_id: int, member: _Member, ns: int, event: TraceEvent) -> None:
         name = str(event.fields["message"])
         is_term = name == TERM
-        term_id = _number(event, "leadership_term_id" if is_term else "candidate_term_id")
-        candidate_id = _number(event, "leader_member_id" if is_term else "candidate_member_id")
+        term_id = event.number("leadership_term_id" if is_term else "candidate_term_id")
+        candidate_id = event.number("leader_member_id" if is_term else "candidate_member_id")
         if candidate_id not in range(len(self._members)):
             return
         if event.event == TraceKind.SEND:
@@ -268,11 +268,11 @@ class _Reader:
                 ballot = self._on_vote(member_id, member, ns, event)
                 is_refusal = ballot.answer is not Answer.GRANTED
                 detail = f"refused: {ballot.answer}" if is_refusal else "granted"
-            step = Step(ns, member_id, name, detail, to=_number(event, "to"), is_refusal=is_refusal)
-            if self._sent.setdefault((name, term_id, member_id, _number(event, "to")), step) is step:
+            step = Step(ns, member_id, name, detail, to=event.number("to"), is_refusal=is_refusal)
+            if self._sent.setdefault((name, term_id, member_id, event.number("to")), step) is step:
                 self._steps.append(step)
             return
-        source = _number(event, "follower_member_id") if name == VOTE else candidate_id
+        source = event.number("follower_member_id") if name == VOTE else candidate_id
         sent = self._sent.get((name, term_id, source, member_id))
         if sent is not None:
             sent.has_arrived = True
@@ -285,7 +285,7 @@ class _Reader:
 
     def _on_vote(self, member_id: int, member: _Member, ns: int, event: TraceEvent) -> Ballot:
         """The first answer of a member counts; the reason of a refusal is that of the rules for votes."""
-        term_id, candidate_id = _number(event, "candidate_term_id"), _number(event, "candidate_member_id")
+        term_id, candidate_id = event.number("candidate_term_id"), event.number("candidate_member_id")
         election = self._election(term_id, candidate_id, ns, event)
         ballot = election.ballots[member_id]
         if ballot.answer not in (Answer.UNREACHED, Answer.SILENT):
@@ -301,16 +301,11 @@ class _Reader:
         elif term_id <= member.term_id:
             ballot.answer, ballot.detail = Answer.LATER_TERM, f"refused: it was in term {member.term_id} already"
         else:
-            own = _log(_number(event, "log_leadership_term_id"), _number(event, "log_position"))
+            own = _log(event.number("log_leadership_term_id"), event.number("log_position"))
             theirs = _log(election.log_term_id, election.log_position)
             ballot.answer, ballot.detail = Answer.BETTER_LOG, f"refused: its log has {own}, the candidate's {theirs}"
         member.term_id = max(member.term_id, term_id)
         return ballot
-
-
-def _number(event: TraceEvent, name: str) -> int:
-    value = event.fields.get(name)
-    return value if type(value) is int else -1
 
 
 def _log(term_id: int, position: int) -> str:

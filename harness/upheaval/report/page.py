@@ -12,7 +12,7 @@ from typing import Final
 
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.services.raised import RaisedBy
-from upheaval.checkers.verdict import Finding, Report, Verdict
+from upheaval.checkers.verdict import COUNTED, Finding, Report, Verdict
 from upheaval.records import Manifest
 from upheaval.report.document import LIBRARY, document, environment, shipped
 from upheaval.report.election_drawing import arrow_style, in_run, label, since
@@ -45,7 +45,6 @@ _TEMPLATES: Final = environment(
     },
 )
 _BAD: Final = {Verdict.INVALID: "Broken promise", Verdict.UNKNOWN: "Unknown", Verdict.TIMEOUT: "Timed out"}
-_COUNTED: Final = {Verdict.INVALID: "broken", Verdict.UNKNOWN: "unknown", Verdict.TIMEOUT: "timed out"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +124,7 @@ def _consequence(bad: Sequence[Finding]) -> Finding | None:
 def _counted(findings: Sequence[Finding]) -> str:
     """As in `1 broken, 7 unknown`."""
     counts = Counter(finding.verdict for finding in findings)
-    return ", ".join(f"{count} {_COUNTED[verdict]}" for verdict, count in sorted(counts.items(), reverse=True))
+    return ", ".join(f"{count} {COUNTED[verdict]}" for verdict, count in sorted(counts.items(), reverse=True))
 
 
 def _what(manifest: Manifest) -> str:

@@ -100,7 +100,7 @@ def last_commit_position(folder: Path) -> int:
         counters = read_counters(path, driver_pid(path))
     except (OSError, NodeError):
         return -1
-    position = None if counters is None else _value(counters, counter_types.COMMIT_POSITION)
+    position = None if counters is None else counters.value_of(counter_types.COMMIT_POSITION)
     return -1 if position is None else position
 
 
@@ -108,12 +108,12 @@ def status_from_counters(status: MemberStatus, counters: Counters, recording_id:
     """Fill in the values of the counters. `recording_id` is the recording of the member's log, None while it
     has none.
     """
-    role = _value(counters, counter_types.CLUSTER_NODE_ROLE)
-    state = _value(counters, counter_types.ELECTION_STATE)
+    role = counters.value_of(counter_types.CLUSTER_NODE_ROLE)
+    state = counters.value_of(counter_types.ELECTION_STATE)
     prefix = b"" if recording_id is None else counter_types.recording_key_prefix(recording_id)
-    append = _value(counters, counter_types.RECORDING_POSITION, prefix) if prefix else None
-    commit = _value(counters, counter_types.COMMIT_POSITION)
-    term = _value(counters, counter_types.LEADERSHIP_TERM_ID)
+    append = counters.value_of(counter_types.RECORDING_POSITION, prefix) if prefix else None
+    commit = counters.value_of(counter_types.COMMIT_POSITION)
+    term = counters.value_of(counter_types.LEADERSHIP_TERM_ID)
     return replace(
         status,
         role=ROLES[role] if role is not None and 0 <= role < len(ROLES) else None,
@@ -129,11 +129,6 @@ def _election_state_name(state: int | None) -> str | None:
         return None if state is None else ElectionState(state).name
     except ValueError:
         return None
-
-
-def _value(counters: Counters, type_id: int, key_prefix: bytes = b"") -> int | None:
-    counter = counters.find(type_id, key_prefix)
-    return None if counter is None else counter.get()
 
 
 def _mark_pid(path: Path) -> int:

@@ -51,8 +51,8 @@ def read_control(counters: Counters | None, recording_log: bytes) -> ControlStat
     standby_position = _latest(recording_log, lambda e: e.is_valid and e.type is EntryType.STANDBY_SNAPSHOT)
     if counters is None:
         return ControlStatus(snapshot_position=position, standby_position=standby_position)
-    state = _value(counters, counter_types.CONSENSUS_MODULE_STATE)
-    count = _value(counters, counter_types.SNAPSHOT_COUNT)
+    state = counters.value_of(counter_types.CONSENSUS_MODULE_STATE)
+    count = counters.value_of(counter_types.SNAPSHOT_COUNT)
     name = None if state is None else _STATE_NAMES.get(state)
     return ControlStatus(name, -1 if count is None else count, position, standby_position)
 
@@ -92,7 +92,7 @@ def give_command(counters: Counters, word: str) -> str:
     toggle = counters.find(counter_types.NODE_CONTROL_TOGGLE if is_of_node else counter_types.CONTROL_TOGGLE)
     if toggle is None:
         return "no consensus module"
-    state = _value(counters, counter_types.CONSENSUS_MODULE_STATE)
+    state = counters.value_of(counter_types.CONSENSUS_MODULE_STATE)
     value = toggle.get()
     if command is ControlToggle.RESUME:
         if state != ModuleState.SUSPENDED or value not in (ControlToggle.NEUTRAL, ControlToggle.SUSPEND):
@@ -108,8 +108,3 @@ def give_command(counters: Counters, word: str) -> str:
 
 def _named(names: type[IntEnum], value: int | None) -> str:
     return names(value).name if value in {name.value for name in names} else str(value)
-
-
-def _value(counters: Counters, type_id: int) -> int | None:
-    counter = counters.find(type_id)
-    return None if counter is None else counter.get()

@@ -41,16 +41,16 @@ def is_complete(folder: str) -> bool:
 
 def health_of(counters: Counters, pid: int) -> dict[str, object]:
     """The health of a live member, from its counters."""
-    role = _value(counters, types.CLUSTER_NODE_ROLE)
-    state = _value(counters, types.ELECTION_STATE)
+    role = counters.value_of(types.CLUSTER_NODE_ROLE)
+    state = counters.value_of(types.ELECTION_STATE)
     return {
         "alive": True,
         "pid": pid,
         "role": ROLES[role] if role is not None and 0 <= role < len(ROLES) else None,
         "election_state": ElectionState(state).name if state in {known.value for known in ElectionState} else None,
-        "leadership_term_id": _or_none_yet(_value(counters, types.LEADERSHIP_TERM_ID)),
+        "leadership_term_id": _or_none_yet(counters.value_of(types.LEADERSHIP_TERM_ID)),
         "append_position": _or_none_yet(append_position(counters)),
-        "commit_position": _or_none_yet(_value(counters, types.COMMIT_POSITION)),
+        "commit_position": _or_none_yet(counters.value_of(types.COMMIT_POSITION)),
     }
 
 
@@ -61,15 +61,10 @@ def is_healthy(health: Mapping[str, object], word: str = "role") -> bool:
 
 def append_position(counters: Counters) -> int | None:
     """The position up to which the log is recorded; None while it is not being recorded."""
-    recording_id = _value(counters, types.LOG_RECORDING_ID)
+    recording_id = counters.value_of(types.LOG_RECORDING_ID)
     if recording_id is None or recording_id == NULL_VALUE:
         return None
-    return _value(counters, types.RECORDING_POSITION, types.recording_key_prefix(recording_id))
-
-
-def _value(counters: Counters, type_id: int, key_prefix: bytes = b"") -> int | None:
-    counter = counters.find(type_id, key_prefix)
-    return None if counter is None else counter.get()
+    return counters.value_of(types.RECORDING_POSITION, types.recording_key_prefix(recording_id))
 
 
 def _or_none_yet(value: int | None) -> int:

@@ -88,7 +88,7 @@ def _refusal(
     counters = node.counters(mark.header)
     if counters is None:
         return f"Unable to locate media driver. C`n`C file [{node.cnc(mark.header)[0]}] does not exist."
-    state = _value(counters, counter_types.CONSENSUS_MODULE_STATE)
+    state = counters.value_of(counter_types.CONSENSUS_MODULE_STATE)
     if state is None:
         return "Unable to resolve state of consensus module."
     if state != command.state:
@@ -120,8 +120,8 @@ def is_leader(node: Node, arguments: Sequence[str]) -> Answer:  # noqa: ARG001 -
     if isinstance(mark, Answer):
         return mark
     counters = _require_counters(node, mark)
-    role = _value(counters, counter_types.CLUSTER_NODE_ROLE)
-    election = _value(counters, counter_types.ELECTION_STATE)
+    role = counters.value_of(counter_types.CLUSTER_NODE_ROLE)
+    election = counters.value_of(counter_types.ELECTION_STATE)
     leads = role == _LEADER_ROLE and election == _ELECTION_CLOSED
     return Answer([], {"leader": leads, "role": role, "electionState": election}, 0 if leads else NOT_LEADER)
 
@@ -240,11 +240,6 @@ def _require_counters(node: Node, mark: Mark) -> Counters:
     if counters is None:
         raise ToolFault(f"the media driver of {node.cnc(mark.header)[0]} does not run")
     return counters
-
-
-def _value(counters: Counters, type_id: int) -> int | None:
-    counter = counters.find(type_id)
-    return None if counter is None else counter.get()
 
 
 def _name_of(names: type[IntEnum], value: int) -> str:

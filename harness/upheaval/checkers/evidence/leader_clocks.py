@@ -61,6 +61,15 @@ class LeaderClock:
         """When it knew that it led no more, by the host's clock; `NEVER_NS` if nothing shows that."""
         return NEVER_NS if self.end_ms is None else (self.end_ms - self.offset_ms) * MS
 
+    @property
+    def slack_ns(self) -> int:
+        """How far a time of the log may be off by the host's clock."""
+        return (self.moved_ms + ROUNDING_MS) * MS
+
+    def ns_of(self, timestamp: int, units_per_ms: int) -> int:
+        """A time of the log by the host's clock."""
+        return timestamp * MS // units_per_ms - self.offset_ms * MS
+
     def busy_ns(self, begin_ns: int, end_ns: int) -> int:
         """For how much of an interval its module accepted no requests."""
         return sum(max(min(until, end_ns) - max(since, begin_ns), 0) for since, until in self.busy)

@@ -187,17 +187,17 @@ class _Sessions:
         term, timestamp = facts.ended
         clock = self._clocks.get(term)
         if clock is not None and end.followed_term_id == term and end.sent_ns is not None:
-            self._require_taken(end, end.sent_ns, position, self._ns(timestamp, clock), clock)
+            self._require_taken(end, end.sent_ns, position, clock.ns_of(timestamp, self._unit), clock)
         if clock is None or facts.last is None or facts.last[0] != term:
             return
-        silent_ns = (timestamp - facts.last[1]) * MS // self._unit + self._slack_ns(clock)
-        closed_ns = self._ns(timestamp, clock)
+        silent_ns = (timestamp - facts.last[1]) * MS // self._unit + clock.slack_ns
+        closed_ns = clock.ns_of(timestamp, self._unit)
         if end.cause is SessionCause.CLUSTER:
             due_ns, calm_ns = self._known.liveness_ns, closed_ns - self.allowed_ns
             is_calm = 0 <= clock.ready_ns < calm_ns
         elif end.cause is SessionCause.SILENT and end.held_ns is not None:
             # Its connection lives, so only its silence can end the session.
-            due_ns, calm_ns = self._known.session_ns, self._ns(facts.last[1], clock)
+            due_ns, calm_ns = self._known.session_ns, clock.ns_of(facts.last[1], self._unit)
             is_calm = closed_ns < end.held_ns
         else:
             return
@@ -223,7 +223,7 @@ class _Sessions:
             begin <= until_ns and calm_ns <= healed for begin, healed in self._disturbances(clock)
         ):
             return
-        early_ns = self._known.session_ns - (closed_ns - sent_ns) - self._slack_ns(clock)
+        early_ns = self._known.session_ns - (closed_ns - sent_ns) - clock.slack_ns
         has_asked = end.cause is SessionCause.CLIENT and sent_ns >= end.ended_ns - ROUNDING_MS * MS
         is_kept = end.cause is SessionCause.CLUSTER and early_ns > self._known.session_ns // 2
         if not has_asked and not is_kept:
@@ -244,13 +244,13 @@ class _Sessions:
         due_ns = _due_ns(max(end.ended_ns, clock.ready_ns), self.allowed_ns, self._disturbances(clock))
         term = clock.leadership_term_id
         if facts.ended is not None and facts.ended[0] == term:
-            position, open_ns = facts.closed[0][0], self._ns(facts.ended[1], clock)
+            position, open_ns = facts.closed[0][0], clock.ns_of(facts.ended[1], self._unit)
         else:
             latest, position = self._times[term].latest
-            open_ns = self._ns(latest, clock)
+            open_ns = clock.ns_of(latest, self._unit)
             if term == self._known.last_term:
                 open_ns = max(open_ns, self._known.completed_ns)
-        late_ns = open_ns - due_ns - self._slack_ns(clock)
+        late_ns = open_ns - due_ns - clock.slack_ns
         if late_ns <= 0:
             return
         detail = (
@@ -264,13 +264,6 @@ class _Sessions:
 
     def _disturbances(self, clock: LeaderClock) -> Sequence[tuple[int, int]]:
         return sorted([*self._known.disturbances, *((begin, end) for begin, end in clock.busy)])
-
-    def _ns(self, timestamp: int, clock: LeaderClock) -> int:
-        """A time of the log by the clock of the host."""
-        return timestamp * MS // self._unit - clock.offset_ms * MS
-
-    def _slack_ns(self, clock: LeaderClock) -> int:
-        return (clock.moved_ms + ROUNDING_MS) * MS
 
 
 def _check(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from upheaval.checkers.checker import Checker, Source
-from upheaval.checkers.evidence.protocol_events import OF_MODULE, quorum_of
+from upheaval.checkers.evidence.protocol_events import KILLS, OF_MODULE, quorum_of
 from upheaval.checkers.evidence.spans import MemberSpans, Span
 from upheaval.checkers.evidence.stalls import explained
 from upheaval.checkers.evidence.trace_facts import TraceFacts
@@ -19,8 +19,6 @@ from upheaval.checkers.verdict import Finding, NotApplicable, Result, Verdict
 from upheaval.records import Manifest, RunFolder
 from upheaval_node.types import MS, NEVER_NS
 
-_DEATHS: Final = frozenset({"kill", "power-cut"})
-"""Faults that end a process at once. Others end a leader later, or not at all."""
 _PAUSE: Final = "pause"
 
 
@@ -64,7 +62,7 @@ def _silences(run: RunFolder, *, is_seen: bool = False) -> list[Trouble]:
     silences = []
     for fault in run.read_faults():
         is_proved = fault.inject_proof is not None and fault.inject_proof.holds
-        if fault.component in (None, *OF_MODULE) and fault.what in (*_DEATHS, _PAUSE) and (is_proved or not is_seen):
+        if fault.component in (None, *OF_MODULE) and fault.what in (*KILLS, _PAUSE) and (is_proved or not is_seen):
             end_ns = fault.heal_end_ns if fault.what == _PAUSE else None
             silences.append(Trouble(fault.inject_begin_ns, NEVER_NS if end_ns is None else end_ns, fault.members))
     return sorted(silences, key=lambda trouble: trouble.begin_ns)

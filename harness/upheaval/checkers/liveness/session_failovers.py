@@ -11,7 +11,7 @@ from typing import Final
 
 from upheaval.checkers.checker import Checker, Source, of_whole_log
 from upheaval.checkers.evidence.events import LogEvents, SessionFacts, units_of_ms
-from upheaval.checkers.evidence.leader_clocks import ROUNDING_MS, LeaderClock, clocks_by_term
+from upheaval.checkers.evidence.leader_clocks import LeaderClock, clocks_by_term
 from upheaval.checkers.evidence.logs import WitnessLog
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.evidence.stalls import excused
@@ -102,16 +102,16 @@ class _Judge:
         """A session that its term closed by time-out had a full time-out from the leader's first moment on."""
         if facts.ended is None or facts.ended[0] != clock.leadership_term_id:
             return
-        (position, reason), closed_ns = facts.closed[0], self._ns(facts.ended[1], clock)
+        (position, reason), closed_ns = facts.closed[0], clock.ns_of(facts.ended[1], self._unit)
         if reason != CloseReason.TIMEOUT or self._may_be_closed_at_once(end, facts, clock, closed_ns):
             return
         last_ns = clock.ready_ns
         if facts.last is not None and facts.last[0] == clock.leadership_term_id:
-            last_ns = max(last_ns, self._ns(facts.last[1], clock))
+            last_ns = max(last_ns, clock.ns_of(facts.last[1], self._unit))
         known = self._known
         # A client that does not look for a new leader has no connection to it.
         due_ns = known.session_ns if end.cause is SessionCause.SILENT else known.liveness_ns
-        early_ns = due_ns - (closed_ns - last_ns) - self._slack_ns(clock)
+        early_ns = due_ns - (closed_ns - last_ns) - clock.slack_ns
         if early_ns <= 0 or self._is_troubled(clock, clock.ready_ns, closed_ns):
             return
         detail = (
@@ -127,7 +127,7 @@ class _Judge:
         A client that learns of the end of its session disconnects from all members. The new leader sees a lost
         connection and closes the session, although it did not decide that.
         """
-        had_gone = end.ended_ns <= closed_ns + self._slack_ns(clock)
+        had_gone = end.ended_ns <= closed_ns + clock.slack_ns
         if had_gone and end.cause in (SessionCause.LOST, SessionCause.CLIENT):
             return True
         assert facts.open_term is not None
@@ -145,7 +145,7 @@ class _Judge:
         if end.followed_term_id is None or end.followed_term_id >= term:
             return
         is_closed = facts.ended is not None and facts.ended[0] == term
-        if is_closed and facts.ended is not None and self._ns(facts.ended[1], clock) <= end.ended_ns:
+        if is_closed and facts.ended is not None and clock.ns_of(facts.ended[1], self._unit) <= end.ended_ns:
             return
         is_led = end.ended_ns < clock.end_ns < NEVER_NS
         waited_ns = end.ended_ns - clock.ready_ns
@@ -167,13 +167,6 @@ class _Judge:
 
     def _is_troubled(self, clock: LeaderClock, begin_ns: int, end_ns: int) -> bool:
         return any(trouble.hits(clock.member_id, begin_ns, end_ns) for trouble in self._known.troubles)
-
-    def _ns(self, timestamp: int, clock: LeaderClock) -> int:
-        """A time of the log by the clock of the host."""
-        return timestamp * MS // self._unit - clock.offset_ms * MS
-
-    def _slack_ns(self, clock: LeaderClock) -> int:
-        return (clock.moved_ms + ROUNDING_MS) * MS
 
 
 def _may_have_ended(earlier: LeaderClock, end: SessionEnd, facts: SessionFacts, successor: LeaderClock) -> bool:

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from upheaval.checkers.checker import Checker, Source, of_whole_log
 from upheaval.checkers.evidence.logs import WitnessLog
 from upheaval.checkers.evidence.losses import losses_of
-from upheaval.checkers.evidence.protocol_events import OF_MODULE, quorum_of
+from upheaval.checkers.evidence.protocol_events import KILLS, OF_MODULE, quorum_of
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.evidence.term_facts import Lead, Moment, TermFacts
 from upheaval.checkers.evidence.trace_facts import TraceFacts
@@ -28,10 +28,6 @@ from upheaval_chaos.record import FaultRecord
 from upheaval_node.types import MS
 
 _PROMISE: Final = Promise.ANSWERED_WHEN_COMMITTED
-_DEATHS: Final = frozenset({"kill", "power-cut"})
-"""Faults that have killed the process by the end of their injection. After other faults only the next start
-shows that.
-"""
 
 
 class Answer(NamedTuple):
@@ -237,7 +233,7 @@ def _deaths(faults: Iterable[FaultRecord]) -> dict[int, list[tuple[int, int]]]:
     deaths: dict[int, list[tuple[int, int]]] = {}
     for fault in faults:
         is_gone = fault.inject_proof is not None and fault.inject_proof.holds
-        if is_gone and fault.what in _DEATHS and fault.component in (None, *OF_MODULE):
+        if is_gone and fault.what in KILLS and fault.component in (None, *OF_MODULE):
             for member_id in fault.members:
                 deaths.setdefault(member_id, []).append((fault.inject_begin_ns, fault.inject_end_ns))
     return deaths

@@ -141,15 +141,15 @@ def _lives(member_id: int, events: Iterable[TraceEvent]) -> list[Life]:
             if event.event == TraceKind.CLUSTER_END:
                 raise _unreadable_end(member_id, event, "the start of its process")
         elif event.event == TraceKind.ELECTION_STATE and len(lives) > 1 and lives[-2].next_append is None:
-            lives[-2].next_append = _number(event, "append_position")
+            lives[-2].next_append = event.number("append_position")
         elif event.event == TraceKind.SERVICE_TERMINATE:
-            lives[-1].ends.setdefault(_number(event, "service_id"), []).append(_number(event, "log_position"))
+            lives[-1].ends.setdefault(event.number("service_id"), []).append(event.number("log_position"))
         elif event.event in _MESSAGES:
             lives[-1].acks.look_at(event)
         elif event.event == TraceKind.CLUSTER_END:
             _end(lives[-1], event)
         elif event.event == TraceKind.PROCESS_END:
-            lives[-1].statuses[component] = _number(event, "status")
+            lives[-1].statuses[component] = event.number("status")
     return lives
 
 
@@ -158,22 +158,17 @@ def _end(life: Life, event: TraceEvent) -> None:
         if type(event.fields.get(name)) is not int:
             raise _unreadable_end(life.member_id, event, name)
     life.ended_ns = event.ns
-    life.position = _number(event, "log_position")
+    life.position = event.number("log_position")
     if not life.has_ended:
         raise _unreadable_end(life.member_id, event, "a position")
-    life.term_id = _number(event, "leadership_term_id")
-    life.requested_term_id = _number(event, "requested_term_id")
-    life.services = _number(event, "services")
+    life.term_id = event.number("leadership_term_id")
+    life.requested_term_id = event.number("requested_term_id")
+    life.services = event.number("services")
 
 
 def _unreadable_end(member_id: int, event: TraceEvent, lacks: str) -> Broken:
     detail = f"member-{member_id}/trace.jsonl:{event.line} is {event.event!r} without {lacks}"
     return Broken(Verdict.UNKNOWN, detail, members=(member_id,))
-
-
-def _number(event: TraceEvent, name: str) -> int:
-    value = event.fields.get(name)
-    return value if type(value) is int else -1
 
 
 def _by_term(lives: Iterable[Life]) -> list[list[Life]]:

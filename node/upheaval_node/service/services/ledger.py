@@ -6,7 +6,6 @@ INITIAL_BALANCE. So at every log position the balances and the amounts in flight
 unless a message of the service was lost or came twice.
 """
 
-import struct
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
@@ -23,7 +22,7 @@ from upheaval_node.service.services.encoding import (
     decode_request,
     encode_request,
 )
-from upheaval_node.service.services.operations import OperationError, OperationService, accepted, required_value
+from upheaval_node.service.services.operations import LONG, OperationError, OperationService, accepted, required_long
 from upheaval_node.service.services.state import Record
 
 INITIAL_BALANCE: Final = 100
@@ -35,7 +34,6 @@ MAX_AMOUNT: Final = 1 << 40
 ACCOUNT_KIND: Final = 5
 FLIGHT_KIND: Final = 6
 
-_LONG: Final = struct.Struct("<q")
 _SHOWN: Final = 40
 """How many characters of a wrong id an error shows."""
 
@@ -81,14 +79,14 @@ class Ledger(OperationService):
             request = decode_request(payload)
         except DecodeError:
             return
-        is_credit = request.operation == Operation.CREDIT and len(request.value or b"") == _LONG.size
+        is_credit = request.operation == Operation.CREDIT and len(request.value or b"") == LONG.size
         if not is_credit or request.key not in self.accounts:
             return
-        self.accounts[request.key] += _long(request)
+        self.accounts[request.key] += required_long(request)
         self.in_flight.pop(request.operation_id, None)
 
     def _transfer(self, request: Request, position: int) -> Response:
-        amount, source = _long(request), request.key
+        amount, source = required_long(request), request.key
         target = _name(request.expected)
         if not 0 < amount <= MAX_AMOUNT:
             raise OperationError(f"amount {amount}, it must be from 1 to {MAX_AMOUNT}")
@@ -105,12 +103,12 @@ class Ledger(OperationService):
         self.accounts[source] -= amount
         self.in_flight[request.operation_id] = amount
         assert self._cluster is not None
-        self._cluster.offer(encode_request(Request(request.operation_id, Operation.CREDIT, target, _LONG.pack(amount))))
+        self._cluster.offer(encode_request(Request(request.operation_id, Operation.CREDIT, target, LONG.pack(amount))))
         return accepted(request, position)
 
     def _balances(self, request: Request, position: int) -> Response:
-        values = [_LONG.pack(sum(self.in_flight.values()))]
-        values += [_LONG.pack(self.accounts[name]) + name.encode() for name in sorted(self.accounts)]
+        values = [LONG.pack(sum(self.in_flight.values()))]
+        values += [LONG.pack(self.accounts[name]) + name.encode() for name in sorted(self.accounts)]
         return Response(request.operation_id, request.operation, Status.OK, position, values=tuple(values))
 
     # --- snapshots ---
@@ -118,27 +116,19 @@ class Ledger(OperationService):
     def records(self) -> Iterator[Record]:
         """The balances, then the transfers in flight, each in the order of creation."""
         for name, balance in self.accounts.items():
-            yield Record(ACCOUNT_KIND, name, _LONG.pack(balance))
+            yield Record(ACCOUNT_KIND, name, LONG.pack(balance))
         for transfer_id, amount in self.in_flight.items():
-            yield Record(FLIGHT_KIND, str(transfer_id), _LONG.pack(amount))
+            yield Record(FLIGHT_KIND, str(transfer_id), LONG.pack(amount))
 
     def load(self, record: Record) -> None:
         """Load a record. Raises `DecodeError` when it is neither a balance nor a transfer in flight."""
-        if record.kind not in (ACCOUNT_KIND, FLIGHT_KIND) or len(record.value) != _LONG.size:
+        if record.kind not in (ACCOUNT_KIND, FLIGHT_KIND) or len(record.value) != LONG.size:
             raise DecodeError(f"record of kind {record.kind} with {len(record.value)} bytes is not one of a ledger")
-        (number,) = _LONG.unpack(record.value)
+        (number,) = LONG.unpack(record.value)
         if record.kind == ACCOUNT_KIND:
             self.accounts[record.key] = number
         else:
             self.in_flight[_transfer_id(record.key)] = number
-
-
-def _long(request: Request) -> int:
-    value = required_value(request)
-    if len(value) != _LONG.size:
-        raise OperationError(f"the value has {len(value)} bytes instead of {_LONG.size}")
-    number: int = _LONG.unpack(value)[0]
-    return number
 
 
 def _transfer_id(key: str) -> int:

@@ -4,7 +4,9 @@ No client request makes it raise: a malformed request, an unknown operation or a
 with the reason. This module knows nothing of what the operations do.
 """
 
+import struct
 from collections.abc import Callable, Iterable, Mapping
+from typing import Final
 
 from upheaval_node.derivable import mypyc_attr
 from upheaval_node.errors import DecodeError, NodeError
@@ -26,6 +28,9 @@ from upheaval_node.service.services.encoding import (
 )
 from upheaval_node.service.services.state import Record, read_state, write_state
 
+LONG: Final = struct.Struct("<q")
+"""A number as the value of a request, a response or a record."""
+
 Handler = Callable[[Request, int], Response]
 """Performs one operation: takes the request and the log position of its entry, returns the response."""
 
@@ -44,6 +49,15 @@ def required_value(request: Request) -> bytes:
     if request.value is None:
         raise OperationError("the request has no value")
     return request.value
+
+
+def required_long(request: Request) -> int:
+    """The value of a request as a little-endian int64. Raises `OperationError` when it is absent or of another size."""
+    value = required_value(request)
+    if len(value) != LONG.size:
+        raise OperationError(f"the value has {len(value)} bytes instead of {LONG.size}")
+    number: int = LONG.unpack(value)[0]
+    return number
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -15,7 +15,7 @@ from upheaval_node.derivable import mypyc_attr
 from upheaval_node.errors import DecodeError
 from upheaval_node.service.api import Cluster, SnapshotImage
 from upheaval_node.service.services.encoding import Operation, Request, Response, Status
-from upheaval_node.service.services.operations import OperationError, OperationService, accepted, required_value
+from upheaval_node.service.services.operations import LONG, OperationError, OperationService, accepted, required_long
 from upheaval_node.service.services.state import Record
 
 MAX_TIMERS: Final = 30_000
@@ -26,7 +26,6 @@ MAX_DELAY: Final = 1 << 40
 FIRED: Final = struct.Struct("<qqqi")
 """One value of a READ_TIMERS response: timer id, deadline, time of the last expiry, number of expiries."""
 
-_LONG: Final = struct.Struct("<q")
 _TIMER_KIND: Final = 4
 
 
@@ -73,7 +72,7 @@ class Timers(OperationService):
         timer.count += 1
 
     def _schedule(self, request: Request, position: int) -> Response:
-        delay = _long(request)
+        delay = required_long(request)
         if not 0 <= delay <= MAX_DELAY:
             raise OperationError(f"delay of {delay}, limit is {MAX_DELAY}")
         if request.operation_id in self.timers:
@@ -85,13 +84,13 @@ class Timers(OperationService):
         deadline = cluster.time + delay
         self.timers[request.operation_id] = _Timer(deadline, request.key)
         cluster.schedule_timer(request.operation_id, deadline)
-        return accepted(request, position, _LONG.pack(deadline))
+        return accepted(request, position, LONG.pack(deadline))
 
     def _cancel(self, request: Request, position: int) -> Response:
         """Cancel a timer. The answer is the value, or a failed comparison if the timer is unknown, fired or
         cancelled.
         """
-        timer_id = _long(request)
+        timer_id = required_long(request)
         timer = self.timers.get(timer_id)
         if timer is None or timer.count or timer.is_cancelled:
             return Response(request.operation_id, request.operation, Status.CAS_FAILED, position)
@@ -122,11 +121,3 @@ class Timers(OperationService):
             raise DecodeError(f"record of kind {record.kind} with {len(record.value)} bytes is not a timer")
         timer_id, deadline, fired_at, count = FIRED.unpack_from(record.value)
         self.timers[timer_id] = _Timer(deadline, record.key, fired_at, count, bool(record.value[-1]))
-
-
-def _long(request: Request) -> int:
-    value = required_value(request)
-    if len(value) != _LONG.size:
-        raise OperationError(f"the value has {len(value)} bytes instead of {_LONG.size}")
-    number: int = _LONG.unpack(value)[0]
-    return number
