@@ -30,6 +30,13 @@ class HeldFiles:
         old = self.content[name]
         self.content[name] = old[:offset] + content + old[offset + len(content) :]
 
+    def rewrite(self, name: str, content: bytes) -> None:
+        self.content[name] = content
+
+    def remove(self, names: Sequence[str]) -> None:
+        for name in names:
+            del self.content[name]
+
     def remove_all(self) -> None:
         self.content.clear()
 
