@@ -59,7 +59,7 @@ def purge_of(files: Files, who: str) -> Purge:
     if begin <= entry.start_position:
         where = f"from position {entry.start_position} on"
         latest = f"its latest snapshot, at {snapshot}"
-        raise UnknownOutcome(f"nothing to purge: the log of {who}, {where}, has no whole segment before {latest}")
+        raise UnknownOutcome(f"nothing to purge: the log of {who}, {where}, has no segment before that of {latest}")
     return Purge(_starting_at(content, entry, begin, who), [segments[base] for base in segments if base < begin])
 
 
@@ -79,8 +79,11 @@ def seen_purge(before: bytes, removed: Mapping[str, int], files: Files) -> str:
         raise UnknownOutcome(f"{CATALOG} differs in more than the start position of recording {recording_id}")
     begin, segments = new.start_position, segments_of(names, recording_id)
     if not old.start_position < begin <= snapshot or min(segments, default=-1) != begin:
-        first = f"its first segment is that of {min(segments, default=-1)}"
-        raise UnknownOutcome(f"its log begins at position {begin} instead of {old.start_position}, and {first}")
+        first = min(segments, default=-1)
+        raise UnknownOutcome(
+            f"its log begins at position {begin} instead of {old.start_position}, "
+            f"its first segment at {first}, its snapshot is at {snapshot}"
+        )
     others = removed.keys() - {name for base, name in segments_of(removed, recording_id).items() if base < begin}
     if others or not removed:
         raise UnknownOutcome(f"gone: {', '.join(sorted(others)) or 'no file'}")
