@@ -87,11 +87,21 @@ def require_later_begin(run: RunFolder, record: FaultRecord, segment: int) -> No
     assert report.finding(Promise.LINEARIZABLE).verdict is Verdict.VALID
 
 
-@pytest.mark.parametrize("who", ["follower", "leader", "followers"])
-def test_a_member_returns_with_its_snapshot_and_the_rest_of_its_log(who: str, tmp_path: Path) -> None:
-    scenario = purged(who)
+def test_a_follower_returns_with_its_snapshot_and_the_rest_of_its_log(tmp_path: Path) -> None:
+    scenario = purged("follower")
     stage = SimulatedStage(scenario, 1, tmp_path / "run", settings=small_segments())
     require_later_begin(stage.run, run_on(stage, scenario, SIMULATED), SEGMENT)
+
+
+@pytest.mark.parity("CT-47")
+def test_a_leader_that_returns_with_a_purged_log_catches_up_over_terms(tmp_path: Path) -> None:
+    scenario = purged("leader")
+    stage = SimulatedStage(scenario, 1, tmp_path / "run", settings=small_segments())
+    record = run_on(stage, scenario, SIMULATED)
+    assert record.members == (0,)
+    require_later_begin(stage.run, record, SEGMENT)
+    ends = [RecordedLog(stage.run.member(member_id)).read_to_end() for member_id in range(3)]
+    assert ends == [ends[1]] * 3
 
 
 def test_a_later_begin_is_explained_by_the_purge_alone(tmp_path: Path) -> None:
@@ -140,7 +150,7 @@ def opened(path: Path) -> SimulatedStage:
     scenario = replace(PLAIN, workload=replace(PLAIN.workload, rate=300, text_length=LONG))
     stage = SimulatedStage(scenario, 1, path, settings=small_segments())
     stage.open(print)
-    stage.let_pass(0.7)
+    stage.wait_until(lambda: stage.acknowledged() >= 300, 30.0, "operations")
     return stage
 
 
@@ -172,10 +182,10 @@ def _nothing(_files: SimulatedFiles, *_: object) -> None:
 
 
 def _other_bytes(files: SimulatedFiles, name: str, content: bytes) -> None:
-    """The start position moves, and so does the stop position."""
+    """The start position moves, and so does the time of the start."""
     other = bytearray(content)
     at = next(at for at in range(len(content)) if content[at] != files.read(name)[at])
-    other[at + 8] ^= 1
+    other[at - 16] ^= 1
     files.member.disk.put(name, bytes(other))
 
 
