@@ -1,4 +1,4 @@
-"""Faults of the files of members that do not run: a damaged log, or none at all.
+"""Faults of the files of members that do not run: a damaged log, one that begins later, or none at all.
 
 A member that runs is killed first. Healing starts it with what is left: it may refuse that, or take it. Proved by a
 second look at all files: their names, lengths and digests, and the pages that differ.
@@ -21,12 +21,10 @@ from upheaval_chaos.faults import (
     require_some_leader,
     roster_of,
 )
+from upheaval_chaos.log_purge import CATALOG, log_recording, purge_of, recording_log_of, seen_purge, segments_of
 from upheaval_chaos.record import Proof
 from upheaval_chaos.target import Files, Link, Target
-from upheaval_node.archive.segments import parse_segment_file_name
 from upheaval_node.errors import NodeError
-from upheaval_node.files import layout
-from upheaval_node.files.recording_log_entry import EntryType, read_entries
 from upheaval_node.protocol.frames import TYPE_DATA, walk
 from upheaval_node.types import FRAME_HEADER_LENGTH
 
@@ -39,7 +37,12 @@ class FileFaultKind(StrEnum):
     """The kinds of file faults, by their names in scenarios."""
 
     DAMAGE = "damage"
+    PURGE = "purge"
     WIPE = "wipe"
+
+
+LOSING: Final = frozenset({FileFaultKind.DAMAGE, FileFaultKind.WIPE})
+"""The kinds that take what a member needs; a purge does not."""
 
 
 class Part(StrEnum):
@@ -108,6 +111,7 @@ class FileInjection:
         self.statement = replace(fault, members=exactly(member_ids)).statement
         self._names = {member_id: target.node(member_id).incarnation() for member_id in member_ids}
         self._before: dict[int, Mapping[str, _Content]] = {}
+        self._catalogs: dict[int, bytes] = {}
         self._started: dict[int, frozenset[str]] = {}
 
     def act(self) -> None:
@@ -117,10 +121,20 @@ class FileInjection:
             if node.incarnation():
                 node.kill()
             self._before[member_id] = _look_at(files)
-            if self._fault.part is None:
-                files.remove_all()
-            else:
-                files.overwrite(*damage_of(self._fault.part, files, f"member {member_id}"))
+            self._change(files, member_id)
+
+    def _change(self, files: Files, member_id: int) -> None:
+        who = f"member {member_id}"
+        if self._fault.part is not None:
+            files.overwrite(*damage_of(self._fault.part, files, who))
+        elif self._fault.kind is FileFaultKind.WIPE:
+            files.remove_all()
+        else:
+            purge = purge_of(files, who)
+            self._catalogs[member_id] = files.read(CATALOG)
+            # In this order: no catalog names a file that is gone.
+            files.rewrite(CATALOG, purge.catalog)
+            files.remove(purge.gone)
 
     def prove(self) -> Proof:
         """Wait until the files of every member show it."""
@@ -160,13 +174,19 @@ class FileInjection:
         survivors = self._names[member_id] & self._target.node(member_id).incarnation()
         if survivors:
             raise UnknownOutcome(f"still there: {', '.join(sorted(survivors))}")
-        before, now = self._before.get(member_id, {}), _look_at(self._target.files(member_id))
+        files = self._target.files(member_id)
+        before, now = self._before.get(member_id, {}), _look_at(files)
         who = f"member {member_id} is down" if self._names[member_id] else was_down(member_id)
         if self._fault.kind is FileFaultKind.WIPE:
             if now or not before:
                 raise UnknownOutcome(f"{who}, with {len(now)} of {len(before)} files")
             return f"{who}; its {len(before)} files with {sum(file.length for file in before.values())} bytes are gone"
         changed = sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
+        if self._fault.kind is FileFaultKind.PURGE:
+            gone = {name: before[name].length for name in changed if name not in now}
+            if [name for name in changed if name not in gone] != [CATALOG]:
+                raise UnknownOutcome(f"{who}; expected another catalog, got {', '.join(changed) or 'no change'}")
+            return f"{who}; {seen_purge(self._catalogs[member_id], gone, files)}"
         if len(changed) != 1 or changed[0] not in before or changed[0] not in now:
             raise UnknownOutcome(f"{who}; expected damage in one of its files, got {', '.join(changed) or 'none'}")
         return f"{who}; {_difference(changed[0], before[changed[0]], now[changed[0]])}"
@@ -224,20 +244,8 @@ def damage_of(part: Part, files: Files, who: str) -> tuple[str, int, bytes]:
 def _segment_of(files: Files) -> str | None:
     """The newest file of the member's log; None without any."""
     names = files.names()
-    if layout.RECORDING_LOG not in names:
-        return None
-    try:
-        entries, _, _ = read_entries(files.read(layout.RECORDING_LOG))
-    except NodeError:
-        return None
-    recording_id = next((entry.recording_id for entry in entries if entry.type is EntryType.TERM), None)
-    bases = {}
-    for name in names:
-        folder, _, file = name.rpartition("/")
-        key = parse_segment_file_name(file) if folder == layout.ARCHIVE_DIRECTORY else None
-        if key is not None and key[0] == recording_id:
-            bases[key[1]] = name
-    return bases[max(bases)] if bases else None
+    segments = segments_of(names, log_recording(recording_log_of(names, files)))
+    return segments[max(segments)] if segments else None
 
 
 def _frames(content: bytes) -> list[tuple[int, int]]:

@@ -321,6 +321,12 @@ class Files(Protocol):
     def overwrite(self, name: str, offset: int, content: bytes) -> None:
         """Replace bytes of a file, whose length stays."""
 
+    def rewrite(self, name: str, content: bytes) -> None:
+        """Replace the content of a file; a power cut does not take it back."""
+
+    def remove(self, names: Sequence[str]) -> None:
+        """Remove files; a power cut does not bring them back."""
+
     def remove_all(self) -> None:
         """Remove every file."""
 

@@ -155,11 +155,9 @@ def _late_timers(tables: RunTables) -> defaultdict[int, list[float]]:
     if not of_timers:
         return defaultdict(list)
     recording = tables.recording.where(F.col("run").isin(of_timers))
-    longest = (
-        _member_ends(recording)
-        .groupBy("run")
-        .agg(F.max(F.struct("log_end", (-F.col("member")).alias("member"))).alias("longest"))
-    )
+    # Of equally long ones, the log that begins first has all requests.
+    fitness = F.struct("log_end", (-F.col("start")).alias("start"), (-F.col("member")).alias("member"))
+    longest = _member_ends(recording).groupBy("run").agg(F.max(fitness).alias("longest"))
     longest = longest.select("run", "longest.log_end", (-F.col("longest.member")).alias("member"))
     recorded = recording.join(F.broadcast(longest), ["run", "member"]).where("end_position <= log_end")
 
@@ -188,7 +186,9 @@ def _late_timers(tables: RunTables) -> defaultdict[int, list[float]]:
 
 
 def _member_ends(recording: DataFrame) -> DataFrame:
-    """How far each member's log can be read: its pieces, as long as each one begins where the one before it ends."""
+    """Where each member's log begins, and how far it can be read: its pieces, as long as each one begins where the one
+    before it ends.
+    """
     order = Window.partitionBy("run", "member").orderBy("from_position", "to_position")
     follows = F.lag("end_position").over(order) == F.col("from_position")
     extents = recording.where("kind = 'extent'").withColumn(
@@ -196,7 +196,8 @@ def _member_ends(recording: DataFrame) -> DataFrame:
     )
     gaps = F.sum("gap").over(order.rowsBetween(Window.unboundedPreceding, 0))
     whole = extents.withColumn("gaps", gaps).where("gaps = 0")
-    return whole.groupBy("run", "member").agg(F.max("end_position").alias("log_end"))
+    ends = F.max("end_position").alias("log_end"), F.min("start_position").alias("start")
+    return whole.groupBy("run", "member").agg(*ends)
 
 
 def _unreadable(tables: RunTables) -> dict[int, UsageError]:

@@ -147,6 +147,34 @@ def test_files_of_a_stopped_member_are_damaged_and_removed(
     assert all(record.is_proved and record.heal_end_ns for record in records), records
 
 
+def test_a_member_with_nothing_to_purge_is_refused_and_left_as_it_is(
+    cluster: ProcessCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = ("--dir", str(cluster.folder))
+    refusals = {
+        (): "member 2 has no snapshot: its log is needed from the beginning",
+        (
+            "snapshot",
+            *folder,
+        ): "the log of member 2, from position 0 on, has no segment before that of its latest snapshot",
+    }
+    for command, refusal in refusals.items():
+        assert main(["purge", *folder, "2"]) == 2
+        assert "member 2 is running: end it first with" in capsys.readouterr().err
+        if command:
+            assert main(list(command)) == 0
+        assert main(["stop", *folder, "2"]) == 0
+        files = FolderFiles(cluster.member(2).folder)
+        before = {name: files.read(name) for name in files.names()}
+        capsys.readouterr()
+        assert main(["purge", *folder, "2"]) == 2
+        assert refusal in capsys.readouterr().err
+        assert {name: files.read(name) for name in files.names()} == before
+        assert main(["start", *folder, "2"]) == 0
+        cluster.wait_until_caught_up(2, 120)
+    assert {record.what for record in cluster.run.read_faults()} == {"stop"}
+
+
 def test_a_collected_run_whose_files_are_removed_by_command_is_sealed_again(cluster: ProcessCluster) -> None:
     cluster.down()
     assert main(["wipe", "--dir", str(cluster.folder), "1"]) == 0

@@ -109,6 +109,14 @@ class LyingFiles:
         if not self._saboteur.is_idle:
             self._hit.overwrite(name, offset, content)
 
+    def rewrite(self, name: str, content: bytes) -> None:
+        if not self._saboteur.is_idle:
+            self._hit.rewrite(name, content)
+
+    def remove(self, names: Sequence[str]) -> None:
+        if not self._saboteur.is_idle:
+            self._hit.remove(names)
+
     def remove_all(self) -> None:
         if not self._saboteur.is_idle:
             self._hit.remove_all()

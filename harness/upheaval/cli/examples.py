@@ -34,6 +34,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "track-record": ("track-record 1601 --tries 5 --out track-record.md",),
     "kill": ("kill --dir shop 0",),
     "damage": ("damage --dir shop 0 last-page",),
+    "purge": ("purge --dir shop 0",),
     "wipe": ("wipe --dir shop 0",),
     "verify": ("verify", "verify runs/7 --all", "verify runs/* --json"),
     "check": ("check history.edn --model cas-register",),

@@ -311,6 +311,13 @@ class WipeOptions:
 
 
 @dataclass(frozen=True)
+class PurgeOptions:
+    dir: Path = cluster_option()
+    member: int = member_argument()
+    json: bool = json_option()
+
+
+@dataclass(frozen=True)
 class DamageOptions:
     dir: Path = cluster_option()
     member: int = member_argument()
@@ -377,4 +384,10 @@ def add_commands(commands: Commands) -> None:
     )
     commands.add("kill", "kill (SIGKILL) a member, or one component of it", KillOptions, "members:kill")
     commands.add("damage", "damage the log of a stopped member", DamageOptions, "members:damage")
+    commands.add(
+        "purge",
+        "remove the log of a stopped member before its latest snapshot, in whole segments",
+        PurgeOptions,
+        "members:purge",
+    )
     commands.add("wipe", "remove all files of a stopped member", WipeOptions, "members:wipe")

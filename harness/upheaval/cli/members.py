@@ -7,12 +7,12 @@ from typing import Any
 
 from upheaval.cli.answers import answer
 from upheaval.cli.cluster_commands import UpOptions
-from upheaval.cli.fault_commands import DamageOptions, KillOptions, WipeOptions
+from upheaval.cli.fault_commands import DamageOptions, KillOptions, PurgeOptions, WipeOptions
 from upheaval.cli.operate_commands import AdminOptions, MemberOptions
 from upheaval.cli.output import note
 from upheaval.cli.parsing import ClusterOptions
 from upheaval.cli.settings import Settings, read_settings
-from upheaval.errors import UsageError
+from upheaval.errors import UnknownOutcome, UsageError
 from upheaval.operations.end import end_cluster
 from upheaval.records import service_folder
 from upheaval.runtime_names import LIVE_RUNTIMES, PROCESS
@@ -23,6 +23,7 @@ from upheaval.security import create_for_cluster
 from upheaval.system import CLUSTER_OF_THREE, ClusterSpec, system_named
 from upheaval_chaos.faults import Members
 from upheaval_chaos.file_faults import FileFault, FileFaultKind, Part
+from upheaval_chaos.log_purge import purge_of
 
 PROTOCOL_TRACE_LIMIT = 64 * 1024 * 1024
 """How many bytes the protocol trace of each process may take; the newest part is kept."""
@@ -140,15 +141,31 @@ def wipe(options: WipeOptions) -> int:
     return _change_files(options, fault, f"removed the files of member {options.member}")
 
 
-def _change_files(options: DamageOptions | WipeOptions, fault: FileFault, text: str) -> int:
+def purge(options: PurgeOptions) -> int:
+    """Remove the log of a member that is down before its latest snapshot."""
+    fault = FileFault(FileFaultKind.PURGE, Members(member_id=options.member))
+    return _change_files(options, fault, f"purged the log of member {options.member}")
+
+
+def _change_files(options: DamageOptions | PurgeOptions | WipeOptions, fault: FileFault, text: str) -> int:
     with open_cluster(options.dir) as cluster:
         if cluster.member(options.member).is_running():
             who = f"member {options.member}"
             raise UsageError(f"{who} is running: end it first with `upheaval stop` or `upheaval kill`")
+        if fault.kind is FileFaultKind.PURGE:
+            _require_purgeable(cluster, options.member)
         cluster.inject(fault)
         (*_, record) = cluster.run.read_faults()
     answer(f"{text}: {record.evidence}", {"member": options.member, "evidence": record.evidence}, as_json=options.json)
     return 0
+
+
+def _require_purgeable(cluster: AnyCluster, member_id: int) -> None:
+    """Raises `UsageError` before anything is recorded or changed."""
+    try:
+        purge_of(cluster.files(member_id), f"member {member_id}")
+    except UnknownOutcome as error:
+        raise UsageError(str(error)) from error
 
 
 def start(options: MemberOptions) -> int:

@@ -24,6 +24,15 @@ class FolderFiles:
             stream.seek(offset)
             stream.write(content)
 
+    def rewrite(self, name: str, content: bytes) -> None:
+        """Replace the content of a file."""
+        (self.folder / name).write_bytes(content)
+
+    def remove(self, names: Sequence[str]) -> None:
+        """Remove files."""
+        for name in names:
+            (self.folder / name).unlink()
+
     def remove_all(self) -> None:
         """Remove every file; a volume that is mounted there stays."""
         for path in (path for name in FOLDERS for path in (self.folder / name).glob("*")):

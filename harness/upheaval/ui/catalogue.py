@@ -25,7 +25,7 @@ USUAL_OPTIONS: Final[Mapping[str, str]] = {
     DatagramFaultKind.OMIT: "message=AppendPosition",
 }
 """What the field of options has at first, of kinds that need some."""
-_ENDS: Final = (MemberFaultKind.KILL, MemberFaultKind.STOP, FileFaultKind.WIPE)
+_ENDS: Final = (MemberFaultKind.KILL, MemberFaultKind.STOP, FileFaultKind.PURGE, FileFaultKind.WIPE)
 
 
 ONE_WAY: Final = "->"
@@ -50,7 +50,9 @@ class Button:
 
 def buttons(system: SystemUnderTest) -> Sequence[Button]:
     """Of a live cluster of that system: faults that mean nothing to it have none, nor have those of hosts."""
-    members = [Button(kind, MEMBER, asks=kind in _ENDS) for kind in (*MemberFaultKind, FileFaultKind.WIPE)]
+    members = [
+        Button(kind, MEMBER, asks=kind in _ENDS) for kind in (*MemberFaultKind, FileFaultKind.PURGE, FileFaultKind.WIPE)
+    ]
     members += [Button(FileFaultKind.DAMAGE, MEMBER, asks=True, options=part) for part in Part]
     kinds = [kind for kind in (*LinkFaultKind, *DatagramFaultKind) if _has_meaning(system, kind)]
     links = [

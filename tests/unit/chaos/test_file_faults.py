@@ -1,11 +1,9 @@
 """The place of a damage in a log, and the faults of files that make no sense."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-
 import pytest
 
 from support.fault_cases import all_kinds, fault_of
+from support.held_files import HeldFiles
 from upheaval.cli.fault_commands import DAMAGED_PARTS
 from upheaval.errors import UsageError
 from upheaval_chaos.errors import UnknownOutcome
@@ -18,26 +16,6 @@ from upheaval_node.types import FRAME_ALIGNMENT, FRAME_HEADER_LENGTH, Position, 
 
 SEGMENT = 64 * 1024
 NEWEST = f"{layout.ARCHIVE_DIRECTORY}/3-{SEGMENT}.rec"
-
-
-@dataclass
-class HeldFiles:
-    """Files in memory. Implements `upheaval_chaos.target.Files`."""
-
-    content: dict[str, bytes] = field(default_factory=dict)
-
-    def overwrite(self, name: str, offset: int, content: bytes) -> None:
-        old = self.content[name]
-        self.content[name] = old[:offset] + content + old[offset + len(content) :]
-
-    def remove_all(self) -> None:
-        self.content.clear()
-
-    def names(self) -> Sequence[str]:
-        return sorted(self.content)
-
-    def read(self, name: str) -> bytes:
-        return self.content[name]
 
 
 def frame(payload: int) -> bytes:

@@ -15,7 +15,7 @@ from upheaval_node.types import MS, S
 
 Line = dict[str, Json]
 SEEN = Proof(True, "seen")
-ENDS = ["kill", "power-cut", "wipe", "damage", "stop", "restart", "wrong-bytes", "die-in-change"]
+ENDS = ["kill", "power-cut", "wipe", "purge", "damage", "stop", "restart", "wrong-bytes", "die-in-change"]
 
 
 def line(second: float, event: str, **fields: Json) -> Line:
@@ -142,7 +142,7 @@ def test_stalls_explain_a_silence_before_a_fault(tmp_path: Path) -> None:
     assert judged(tmp_path / "then", trace, fault("wipe", 60, 64.9))[0] is Verdict.VALID
 
 
-@pytest.mark.parametrize("what", ["kill", "wipe", "damage"])
+@pytest.mark.parametrize("what", ["kill", "wipe", "purge", "damage"])
 def test_a_process_that_goes_on_after_its_death_contradicts_it(what: str, tmp_path: Path) -> None:
     trace = [*lives(0, 61), *lives(65, 70)]
     found, detail = judged(tmp_path, trace, fault(what, 60, 64.9))

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from upheaval.checkers.evidence.absence import check_absence
+from upheaval.checkers.evidence.losses import losses_of
 from upheaval.checkers.evidence.trace_facts import facts_of_members
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.protocol.protocol import check_protocol
@@ -70,6 +71,12 @@ def test_only_a_snapshot_before_a_loss_may_be_absent(
     finding = complete(run_of(tmp_path, 1, *snapshot_at(30), lost_at=lost_at, what=what))
     assert finding.verdict is verdict, finding
     assert ("has no snapshot at position 4096" in finding.detail) is (verdict is Verdict.UNKNOWN)
+
+
+def test_a_purge_is_no_loss(tmp_path: Path) -> None:
+    run = run_of(tmp_path, 1, *snapshot_at(30), lost_at=40, what="purge")
+    assert "has no snapshot at position 4096" in complete(run).detail
+    assert not losses_of(run, run.read_manifest()).members
 
 
 @pytest.mark.parametrize(("lost_at", "verdict"), [(None, Verdict.UNKNOWN), (20, Verdict.UNKNOWN), (40, Verdict.VALID)])

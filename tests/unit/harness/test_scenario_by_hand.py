@@ -139,5 +139,5 @@ def test_every_kind_of_fault_has_a_button_that_makes_sense(system: str) -> None:
     words = {button.word for button in of_system}
     assert words >= {*MemberFaultKind, LinkFaultKind.BLACKHOLE, LinkFaultKind.SLOW, "snapshot", "start"}
     assert (words >= {*DatagramFaultKind}) == (system == "aeron")
-    asking = ["kill", "stop", "wipe", "damage", "damage", "damage", "shutdown", "abort"]
+    asking = ["kill", "stop", "purge", "wipe", "damage", "damage", "damage", "shutdown", "abort"]
     assert [button.word for button in of_system if button.asks] == asking

@@ -348,6 +348,7 @@ def test_the_state_of_aerons_module_distinguishes_an_order_from_an_error(
     [
         ("damage", False, Verdict.VALID),
         ("damage", True, Verdict.INVALID),
+        ("purge", False, Verdict.INVALID),
         ("wipe", False, Verdict.INVALID),
         ("kill", False, Verdict.INVALID),
     ],

@@ -13,6 +13,7 @@ from typing import Final
 
 from upheaval.checkers.evidence.events import EntryKind, LogEvents, ServiceMessage, TimerFired
 from upheaval.checkers.evidence.log_messages import decode_message, is_session_message, template_id
+from upheaval.checkers.evidence.losses import purged_starts
 from upheaval.checkers.evidence.positions import LogBounds, TracedPositions, bounds_of
 from upheaval.checkers.evidence.recordings import (
     FLAG_BEGIN,
@@ -161,25 +162,29 @@ def compare_logs(
 ) -> ComparedLogs:
     """Compare all logs side by side, then read the longest one, of equal ones one whose files no fault changed.
 
+    A log that begins later, where a proved purge let it begin, is compared from there on.
+
     They are read segment by segment, so memory does not grow with their length. `finals` are the final positions of the
     manifest; without them the logs are compared as far as the shortest one reaches. The witness ends at the commit
     position, for which `traced` is needed.
     """
     readings, missing = _open(run, members)
     limit = bounds_of(finals, traced, {}, members).commit_position
-    difference = _compare(readings, limit if finals else None)
+    difference = _compare(readings, limit if finals else None, purged_starts(run))
     ends = {reading.log.member_id: LogEnd(reading.log.end_position, reading.log.fault) for reading in readings}
     positions = {member_id: end.position for member_id, end in ends.items()}
     bounds = bounds_of(finals, traced, positions, members)
-    longest = max(readings, key=lambda reading: _fitness(reading.log, traced), default=None)
+    longest = max(readings, key=lambda reading: _fitness(reading.log, traced, bounds.commit_position), default=None)
     witness = _witness(run, longest.log, bounds.commit_position) if longest else None
     terms = {reading.log.member_id: reading.terms for reading in readings}
     return ComparedLogs(witness, ends, missing, difference, terms, bounds)
 
 
-def _fitness(log: RecordedLog, traced: TracedPositions | None) -> tuple[int, bool]:
-    """The greatest belongs to the log that is read."""
-    return log.end_position, traced is None or log.member_id not in traced.replaced
+def _fitness(log: RecordedLog, traced: TracedPositions | None, committed: int | None) -> tuple[int, int, int, bool]:
+    """The greatest belongs to the log that is read. Of those that have all that is committed, it begins first."""
+    end = log.end_position
+    reached = end if committed is None else min(end, committed)
+    return reached, -log.start_position, end, traced is None or log.member_id not in traced.replaced
 
 
 def _open(run: RunFolder, members: int) -> tuple[list[_Reading], Missing | None]:
@@ -194,11 +199,21 @@ def _open(run: RunFolder, members: int) -> tuple[list[_Reading], Missing | None]
     return readings, missing
 
 
-def _compare(readings: list[_Reading], limit: int | None) -> Difference | None:
-    """Read all frames and terms. Returns the first difference at or below `limit`."""
+def _compare(readings: list[_Reading], limit: int | None, purged: Mapping[int, int]) -> Difference | None:
+    """Read all frames and terms. Returns the first difference at or below `limit`.
+
+    A log joins the others where a purge let it begin, which is in `purged` by member.
+    """
     difference: Difference | None = None
-    pending = list(readings)
-    while pending:
+    first = min((reading.log.start_position for reading in readings), default=0)
+    late = [reading for reading in readings if first < reading.log.start_position == purged.get(reading.log.member_id)]
+    pending = [reading for reading in readings if reading not in late]
+    while pending or late:
+        position = max((reading.log.end_position for reading in pending), default=None)
+        for reading in list(late):
+            if position is None or reading.log.start_position <= position:
+                late.remove(reading)
+                pending.append(reading)
         segments: list[tuple[_Reading, Segment]] = []
         for reading in list(pending):
             segment = next(reading.segments, None)

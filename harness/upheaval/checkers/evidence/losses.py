@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from upheaval.records import Manifest, RunFolder
-from upheaval_chaos.file_faults import FileFaultKind
+from upheaval_chaos.file_faults import LOSING, FileFaultKind
 from upheaval_chaos.host_faults import HostFaultKind
+from upheaval_chaos.log_purge import purged_to
 from upheaval_chaos.record import FaultRecord
 from upheaval_node.types import NEVER_NS
 
@@ -46,13 +47,25 @@ def losses_of(run: RunFolder, manifest: Manifest) -> Losses:
     )
     faults = list(run.read_faults())
     cuts = [] if manifest.sync_level > 0 else [fault for fault in faults if fault.what in _CUTS_POWER]
-    of_files = [fault for fault in faults if fault.what in list(FileFaultKind)]
+    of_files = [fault for fault in faults if fault.what in LOSING]
     until_ns: dict[int, int] = {}
     for fault in (*of_files, *cuts):
         for member_id in fault.members:
             until_ns[member_id] = max(_end_ns(fault), until_ns.get(member_id, -1))
     until_ns |= dict.fromkeys(moved, NEVER_NS)
     return Losses(moved, moved | _members_of(of_files), _members_of(cuts), until_ns)
+
+
+def purged_starts(run: RunFolder) -> Mapping[int, int]:
+    """Where the logs of members begin whose last change of files by a fault was a proved purge."""
+    starts: dict[int, int] = {}
+    for fault in sorted(run.read_faults(), key=lambda fault: fault.inject_begin_ns):
+        if fault.what == FileFaultKind.PURGE and fault.inject_proof is not None and fault.inject_proof.holds:
+            starts.update(purged_to(fault.inject_proof.evidence))
+        elif fault.what == FileFaultKind.WIPE:
+            for member_id in fault.members:
+                starts.pop(member_id, None)
+    return starts
 
 
 def _end_ns(fault: FaultRecord) -> int:

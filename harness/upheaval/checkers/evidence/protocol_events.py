@@ -18,7 +18,7 @@ OF_MODULE: Final = ("all", "consensus")
 OF_LEADER: Final = frozenset({"CommitPosition", "NewLeadershipTerm"})
 """The messages by which a leader shows that it is there."""
 DEADLY: Final = frozenset(
-    {"kill", "power-cut", "die-in-change", "power-lost-in-change", "wrong-bytes", "damage", "wipe"}
+    {"kill", "power-cut", "die-in-change", "power-lost-in-change", "wrong-bytes", "damage", "purge", "wipe"}
 )
 """The kinds of faults that end processes at once, so that no process traces its end."""
 KILLS: Final = frozenset({"kill", "power-cut"})

@@ -22,7 +22,7 @@ from upheaval.checkers.signature import MARK_IN_ACTIVATION, Rule, Signature
 from upheaval.checkers.verdict import Broken, Finding, Verdict, with_all
 from upheaval.records import ENDINGS, FORCED_END, OWN_SYSTEM, Manifest, RunFolder, companion_folders
 from upheaval_chaos.faults import MemberFaultKind
-from upheaval_chaos.file_faults import FileFaultKind
+from upheaval_chaos.file_faults import LOSING, FileFaultKind
 from upheaval_chaos.host_faults import LONGEST_JUMP_MS, HostFaultKind
 from upheaval_chaos.record import FaultRecord
 from upheaval_node.files import layout, mark_file
@@ -353,7 +353,7 @@ def _is_refused(life: ProcessLife) -> bool:
 
 def _refuses_damage(life: ProcessLife, hits: Iterable[_Window]) -> bool:
     """Whether a member failed to start, however late, with files that a fault had damaged and none has wiped since."""
-    earlier = [hit for hit in hits if hit.what in list(FileFaultKind) and hit.begin_ns <= life.begin_ns]
+    earlier = [hit for hit in hits if hit.what in LOSING and hit.begin_ns <= life.begin_ns]
     last = max(earlier, key=lambda hit: hit.begin_ns, default=None)
     return last is not None and last.what == FileFaultKind.DAMAGE and not life.has_started
 

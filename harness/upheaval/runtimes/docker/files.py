@@ -32,22 +32,32 @@ class VolumeFiles:
     def overwrite(self, name: str, offset: int, content: bytes) -> None:
         """Replace bytes of a file, whose length stays."""
         old = self.read(name)
-        new = old[:offset] + content + old[offset + len(content) :]
+        self.rewrite(name, old[:offset] + content + old[offset + len(content) :])
+
+    def rewrite(self, name: str, content: bytes) -> None:
+        """Replace the content of a file."""
         entry = tarfile.TarInfo(name)
-        entry.size, entry.mode, entry.uid, entry.gid = len(new), 0o644, MEMBER_USER, MEMBER_USER
+        entry.size, entry.mode, entry.uid, entry.gid = len(content), 0o644, MEMBER_USER, MEMBER_USER
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w") as archive:
-            archive.addfile(entry, io.BytesIO(new))
+            archive.addfile(entry, io.BytesIO(content))
         container = self._there()
         with engine_errors(f"changing {name} of {container.name}"):
             container.put_archive(str(self.folder), packed.getvalue())
 
+    def remove(self, names: Sequence[str]) -> None:
+        """Remove files."""
+        self._run("rm", *(str(self.folder / name) for name in names))
+
     def remove_all(self) -> None:
         """Remove every file in the folders of archive and cluster."""
+        self._run("find", *(str(self.folder / name) for name in FOLDERS), "-mindepth", "1", "-delete")
+
+    def _run(self, *command: str) -> None:
         with engine_errors(f"removing files of {self.volume}"):
             self.client.containers.run(
                 self.image,
-                ["find", *(str(self.folder / name) for name in FOLDERS), "-mindepth", "1", "-delete"],
+                list(command),
                 entrypoint=[],
                 labels=dict(self.labels),
                 network_mode="none",
