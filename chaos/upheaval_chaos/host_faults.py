@@ -172,7 +172,7 @@ class HostInjection:
         self.keeps_down = fault.kind in (HostFaultKind.POWER_CUT, HostFaultKind.WRONG_BYTES, *IN_CHANGE)
         looks = 1 if self._hosts.is_exact else _POLLED_LOOKS
         self._before = {member_id: self._look_at(member_id, looks) for member_id in member_ids}
-        self._acted = self._before
+        self._acted = dict(self._before)
         self._healed = dict(self._before)
         self._since_start = dict(self._before)
         """The first look at what runs of each member now."""

@@ -160,10 +160,8 @@ def require_groups() -> None:
     try:
         MemberGroup("tried").close()
     except EnvironmentFault as fault:
-        raise EnvironmentFault(
-            f"cpu-limit on processes: {fault}; run as root, or in a delegated group "
-            "(systemd-run --scope -p Delegate=yes), or use --runtime docker or simulated"
-        ) from None
+        hint = "run as root, or use --runtime docker or simulated"
+        raise EnvironmentFault(f"cpu-limit on processes: {fault}; {hint}") from None
 
 
 def abandoned_groups() -> Iterator[Path]:
