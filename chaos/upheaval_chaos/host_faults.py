@@ -1,7 +1,7 @@
-"""Faults of members' hosts: power, wall clock and disk, on runtimes that have hosts to break.
+"""Faults of members' hosts: power, wall clock, disk and processor, on runtimes that have hosts to break.
 
 Proved by what the host and the member show: the current boot, the time that the member records, what the disk accepted
-and refused, and how long its syncs take.
+and refused, how long its syncs take, and how often the scheduler held the member back.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from upheaval_chaos.faults import (
     roster_of,
 )
 from upheaval_chaos.record import Proof
-from upheaval_chaos.target import DiskWork, Link, Target
+from upheaval_chaos.target import LIMIT_PERIOD_NS, DiskWork, Link, ProcessorWork, Target
 from upheaval_node.types import MS
 
 CLOCK_EXACT_MS: Final = 20
@@ -33,6 +33,14 @@ _POLLED_LOOKS: Final = 3
 LEAST_JUMP_MS: Final = 100
 LONGEST_JUMP_MS: Final = 60_000
 SLOWEST_DISK_MS: Final = 10_000
+HIGHEST_LIMIT: Final = 90
+"""A higher limit of the processor, in percent of one core, holds hardly any member back."""
+_HELD_BACK: Final = 3
+"""The periods in which a limited member was held back: a single one may be due to the begin of the limit."""
+_LIMIT_SLACK_NS: Final = 20 * MS
+"""What a limited member may use beyond its share: each core takes a slice of the share in advance."""
+_UNLIMITED_NS: Final = 10 * LIMIT_PERIOD_NS
+"""How long a member that runs counts no period of a limit once that is lifted."""
 
 
 class HostFaultKind(StrEnum):
@@ -42,6 +50,7 @@ class HostFaultKind(StrEnum):
     CLOCK_JUMP = "clock-jump"
     DISK_FULL = "disk-full"
     DISK_SLOW = "disk-slow"
+    CPU_LIMIT = "cpu-limit"
     DIE_IN_CHANGE = "die-in-change"
     POWER_LOST_IN_CHANGE = "power-lost-in-change"
     WRONG_BYTES = "wrong-bytes"
@@ -49,11 +58,19 @@ class HostFaultKind(StrEnum):
 
 IN_CHANGE: Final = frozenset({HostFaultKind.DIE_IN_CHANGE, HostFaultKind.POWER_LOST_IN_CHANGE})
 """Both use the same injector operation, and a disk waits for one change at a time."""
-ON_PROCESSES: Final = (HostFaultKind.CLOCK_JUMP, HostFaultKind.DISK_FULL, HostFaultKind.DISK_SLOW)
+ON_PROCESSES: Final = (
+    HostFaultKind.CLOCK_JUMP,
+    HostFaultKind.DISK_FULL,
+    HostFaultKind.DISK_SLOW,
+    HostFaultKind.CPU_LIMIT,
+)
 """The kinds that are possible when members share a machine."""
+IN_CONTAINERS: Final = (HostFaultKind.CPU_LIMIT,)
+"""The kinds that are possible when members run in containers."""
 HOST_OPTIONS: Final = {
     HostFaultKind.CLOCK_JUMP: "jump-ms",
     HostFaultKind.DISK_SLOW: "latency-ms",
+    HostFaultKind.CPU_LIMIT: "percent",
     HostFaultKind.WRONG_BYTES: "at-percent",
     **dict.fromkeys(IN_CHANGE, "changes"),
 }
@@ -65,6 +82,7 @@ _PURPOSES: Final = {
     HostFaultKind.CLOCK_JUMP: "set the wall clock of a host",
     HostFaultKind.DISK_FULL: "fill the disk of a host",
     HostFaultKind.DISK_SLOW: "slow down the disk of a host",
+    HostFaultKind.CPU_LIMIT: "limit the processor of a host",
     HostFaultKind.WRONG_BYTES: "change bytes on the disk of a host",
     **dict.fromkeys(IN_CHANGE, "end a member in a change of its files"),
 }
@@ -74,8 +92,8 @@ _PURPOSES: Final = {
 class HostFault:
     """A fault of members' hosts.
 
-    `amount` is the clock jump in ms, the added sync latency in ms, the number of file changes before the member dies in
-    one, or the place of the wrong bytes in its log.
+    `amount` is the clock jump in ms, the added sync latency in ms, the share of one processor core in percent, the
+    number of file changes before the member dies in one, or the place of the wrong bytes in its log.
     """
 
     kind: HostFaultKind
@@ -93,6 +111,8 @@ class HostFault:
             raise UsageError(f"clock-jump: expected jump-ms of {bounds}, got {amount}")
         if kind is HostFaultKind.DISK_SLOW and not 0 < amount <= SLOWEST_DISK_MS:
             raise UsageError(f"disk-slow: expected latency-ms of 1 to {SLOWEST_DISK_MS}, got {amount}")
+        if kind is HostFaultKind.CPU_LIMIT and not 0 < amount <= HIGHEST_LIMIT:
+            raise UsageError(f"cpu-limit: expected percent of 1 to {HIGHEST_LIMIT}, got {amount}")
         if kind in IN_CHANGE and amount < 0:
             raise UsageError(f"{kind}: expected changes of 0 or more, got {amount}")
         if kind is HostFaultKind.WRONG_BYTES and not 0 <= amount <= 100:
@@ -130,6 +150,7 @@ class _Before:
     clock: tuple[int, int] | None
     disk: DiskWork
     damage: int
+    processor: ProcessorWork | None
     ns: int
 
 
@@ -151,9 +172,12 @@ class HostInjection:
         self.keeps_down = fault.kind in (HostFaultKind.POWER_CUT, HostFaultKind.WRONG_BYTES, *IN_CHANGE)
         looks = 1 if self._hosts.is_exact else _POLLED_LOOKS
         self._before = {member_id: self._look_at(member_id, looks) for member_id in member_ids}
-        self._filled = self._healed = self._before
+        self._acted = dict(self._before)
+        self._healed = dict(self._before)
         self._since_start = dict(self._before)
         """The first look at what runs of each member now."""
+        self._unlimited: dict[int, _Before] = {}
+        """The first look, after the limit was lifted, at which a member had run."""
 
     def act(self) -> None:
         """Inject it at every host in turn."""
@@ -168,15 +192,17 @@ class HostInjection:
                     hosts.fill_disk(member_id)
                 case HostFaultKind.DISK_SLOW:
                     hosts.slow_disk(member_id, amount)
+                case HostFaultKind.CPU_LIMIT:
+                    hosts.limit_processor(member_id, amount)
                 case HostFaultKind.DIE_IN_CHANGE:
                     hosts.end_in_change(member_id, amount, loses_power=False)
                 case HostFaultKind.POWER_LOST_IN_CHANGE:
                     hosts.end_in_change(member_id, amount, loses_power=True)
                 case HostFaultKind.WRONG_BYTES:
                     hosts.change_bytes(member_id, amount)
-        if self._fault.kind is HostFaultKind.DISK_FULL:
-            # A live member writes until the disk is full.
-            self._filled = {member_id: self._look_at(member_id) for member_id in self.member_ids}
+        if self._fault.kind in (HostFaultKind.DISK_FULL, HostFaultKind.CPU_LIMIT):
+            # A live member writes until the disk is full, and has its processor until the limit is set.
+            self._acted = {member_id: self._look_at(member_id) for member_id in self.member_ids}
 
     def prove(self) -> Proof:
         """Wait until every host shows it."""
@@ -199,6 +225,8 @@ class HostInjection:
                     hosts.move_clock(member_id, -self._fault.amount)
                 case HostFaultKind.DISK_SLOW:
                     hosts.slow_disk(member_id, 0)
+                case HostFaultKind.CPU_LIMIT:
+                    hosts.limit_processor(member_id, 0)
                 case HostFaultKind.DISK_FULL:
                     hosts.free_disk(member_id)
                     self._target.node(member_id).start()
@@ -249,7 +277,9 @@ class HostInjection:
         clock = self._clock_of(member_id, looks) if self._fault.kind is HostFaultKind.CLOCK_JUMP else None
         disk = hosts.disk_work(member_id)
         damage = hosts.damage_reports(member_id)
-        return _Before(hosts.boot(member_id), names, clock, disk, damage, target.now_ns())
+        boot = hosts.boot(member_id)
+        processor = hosts.processor_work(member_id) if self._fault.kind is HostFaultKind.CPU_LIMIT else None
+        return _Before(boot, names, clock, disk, damage, processor, target.now_ns())
 
     def _clock_of(self, member_id: int, looks: int) -> tuple[int, int] | None:
         """What the member wrote last, with the largest lead of several looks: one that is late makes it smaller."""
@@ -268,6 +298,8 @@ class HostInjection:
                 return self._seen_full(member_id, before)
             case HostFaultKind.DISK_SLOW:
                 return self._seen_slow(member_id, before)
+            case HostFaultKind.CPU_LIMIT:
+                return self._seen_held_back(member_id)
             case HostFaultKind.DIE_IN_CHANGE | HostFaultKind.POWER_LOST_IN_CHANGE:
                 return self._seen_dead_in_change(member_id, before)
             case HostFaultKind.WRONG_BYTES:
@@ -295,7 +327,7 @@ class HostInjection:
 
     def _seen_full(self, member_id: int, before: _Before) -> str:
         work = self._hosts.disk_work(member_id)
-        refused, grown = work.refused - before.disk.refused, work.grown - self._filled[member_id].disk.grown
+        refused, grown = work.refused - before.disk.refused, work.grown - self._acted[member_id].disk.grown
         if grown:
             raise UnknownOutcome(f"the disk of member {member_id} found room for {grown} bytes")
         return f"{refused} writes to the disk of member {member_id} found no room" if refused else ""
@@ -311,6 +343,23 @@ class HostInjection:
         if len(took_ns) < least:
             return ""
         return f"{len(took_ns)} syncs of member {member_id} took {min(took_ns) / MS:.1f} ms or longer"
+
+    def _seen_held_back(self, member_id: int) -> str:
+        since, now = self._acted[member_id], self._look_at(member_id)
+        if now.names != since.names:
+            # The kernel counts anew for a new container.
+            self._acted[member_id] = now
+            return ""
+        used_ns, _, held_back = _work_between(since, now)
+        passed_ns, percent = now.ns - since.ns, self._fault.amount
+        share_ns = (passed_ns + 2 * LIMIT_PERIOD_NS) * percent // 100
+        if used_ns > share_ns + share_ns // POLLED_SHARE + _LIMIT_SLACK_NS:
+            used = f"{used_ns // MS} ms of processor time in {passed_ns // MS} ms"
+            raise UnknownOutcome(f"member {member_id} used {used}: there is no limit of {percent} %")
+        if held_back < _HELD_BACK:
+            return ""
+        used = f"{used_ns / MS:.0f} ms of processor time in {passed_ns // MS} ms"
+        return f"member {member_id} was held back in {held_back} periods, and used {used}"
 
     def _seen_dead_in_change(self, member_id: int, before: _Before) -> str:
         work = self._hosts.disk_work(member_id)
@@ -352,11 +401,26 @@ class HostInjection:
                 took_ns = min(_since(bounded, self._healed[member_id]), default=self._fault.amount * MS)
                 is_fast = took_ns < self._fault.amount * MS
                 return f"a sync of member {member_id} took {took_ns / MS:.1f} ms" if is_fast else ""
+            case HostFaultKind.CPU_LIMIT:
+                return self._seen_unlimited(member_id)
             case HostFaultKind.WRONG_BYTES:
                 return self._seen_recording(member_id)
         names, boot = self._target.node(member_id).incarnation(), self._hosts.boot(member_id)
         has_power_again = self._fault.kind is HostFaultKind.DIE_IN_CHANGE or boot not in ("", before.boot)
         return f"running: {', '.join(sorted(names))}" if names - before.names and has_power_again else ""
+
+    def _seen_unlimited(self, member_id: int) -> str:
+        """It runs, and counts no period of a limit from a second before until now."""
+        healed, now = self._healed[member_id], self._look_at(member_id)
+        used_ns, periods, _ = _work_between(healed, now)
+        if now.names != healed.names or periods:
+            self._healed[member_id] = now
+            self._unlimited.pop(member_id, None)
+            return ""
+        if not used_ns or now.ns - self._unlimited.setdefault(member_id, now).ns < _UNLIMITED_NS:
+            return ""
+        passed_ms = (now.ns - healed.ns) // MS
+        return f"member {member_id} used {used_ns / MS:.0f} ms of processor time in {passed_ms} ms, and no limit counts"
 
     def _seen_recording(self, member_id: int) -> str:
         healed, names = self._healed[member_id], self._target.node(member_id).incarnation()
@@ -378,6 +442,14 @@ class HostInjection:
         if self._hosts.is_exact:
             return CLOCK_EXACT_MS
         return max(CLOCK_EXACT_MS, abs(self._fault.amount) // POLLED_SHARE)
+
+
+def _work_between(since: _Before, now: _Before) -> tuple[int, int, int]:
+    """The growth of used time in ns, of periods, and of those in which the member was held back."""
+    then, work = since.processor, now.processor
+    assert then is not None
+    assert work is not None
+    return work.used_ns - then.used_ns, work.periods - then.periods, work.held_back - then.held_back
 
 
 def _since(syncs: Sequence[tuple[int, int]], look: _Before) -> list[int]:

@@ -293,6 +293,9 @@ class HostInjector(Protocol):
     def slow_disk(self, member_id: int, latency_ms: int) -> None:
         """Add this latency to each sync; 0 ends that."""
 
+    def limit_processor(self, member_id: int, percent: int) -> None:
+        """Limit the member to this share of one processor core; 0 ends that. In containers, each of its containers."""
+
     def end_in_change(self, member_id: int, changes: int, *, loses_power: bool) -> None:
         """End the member in the middle of a file change, after that many complete ones."""
 
@@ -357,6 +360,21 @@ class DiskWork:
     power_losses: int
 
 
+LIMIT_PERIOD_NS: Final = 100_000_000
+"""A limited processor grants its share anew in each period of this length, the kernel's default."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessorWork:
+    """The processor time that the live processes of a member have used, in ns, and what their host has counted of them:
+    the periods of a limit in which they ran, and those in which it held them back.
+    """
+
+    used_ns: int
+    periods: int
+    held_back: int
+
+
 class Traffic(Protocol):
     """The bytes sent along a link since a watch began, and their delivery at the far end."""
 
@@ -407,6 +425,9 @@ class HostObserver(Protocol):
 
     def disk_work(self, member_id: int) -> DiskWork:
         """The work and the refusals of the member's disk so far."""
+
+    def processor_work(self, member_id: int) -> ProcessorWork:
+        """The work of the member's processor. A new process of the member may begin at 0."""
 
     def has_room(self, member_id: int) -> bool:
         """Whether the member's disk accepts bytes of another program, which are removed again."""

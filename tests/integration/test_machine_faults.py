@@ -16,7 +16,9 @@ from support.live_clusters import ROOT
 from support.saboteur import Sabotage
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.execution.machines import machine_kinds, require_amounts, require_machines
+from upheaval.records import RunFolder
 from upheaval.runtimes import process_machines
+from upheaval.runtimes.control_groups import hierarchy
 from upheaval.runtimes.owner import Owner
 from upheaval.system import system_named
 from upheaval.testing.cluster import Cluster
@@ -26,6 +28,7 @@ STATEMENTS = {
     HostFaultKind.DISK_FULL: "disk-full follower",
     HostFaultKind.DISK_SLOW: "disk-slow follower latency-ms=1000",
     HostFaultKind.CLOCK_JUMP: "clock-jump follower jump-ms=20000",
+    HostFaultKind.CPU_LIMIT: "cpu-limit follower percent=2",
 }
 
 
@@ -55,6 +58,8 @@ def test_every_kind_is_tried() -> None:
         (HostFaultKind.DISK_FULL, HostFaultKind.DISK_SLOW),
         # It needs Debian's faketime.
         pytest.param((HostFaultKind.CLOCK_JUMP,), marks=pytest.mark.nightly),
+        # It needs a control group that root may make.
+        pytest.param((HostFaultKind.CPU_LIMIT,), marks=pytest.mark.nightly),
     ],
     ids=" ".join,
 )
@@ -69,6 +74,8 @@ def test_only_what_was_done_is_proved(kinds: Sequence[HostFaultKind], tmp_path: 
     ]
     # The volumes were there alone; their files are in the run folder now.
     assert sorted(path.name for path in run.glob("member-*/archive/0-0.rec")) == ["0-0.rec"] * 3
+    run_id = RunFolder(run).read_manifest().run_id
+    assert list(hierarchy().root.rglob(f"upheaval-{run_id[:12]}-*")) == []
 
 
 VOLUME = """
@@ -264,7 +271,7 @@ def test_what_a_machine_lacks_is_one_line(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(
         EnvironmentFault, match=r"^clock-jump needs libfaketimeMT\.so\.1: install Debian's package faketime$"
     ):
-        require_machines([HostFaultKind.CLOCK_JUMP], 0)
+        require_machines("process", [HostFaultKind.CLOCK_JUMP], 0)
 
 
 def test_slow_disks_need_members_that_sync(tmp_path: Path) -> None:

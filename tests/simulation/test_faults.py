@@ -59,10 +59,10 @@ def test_every_kind_is_drawn_and_power_is_only_cut_where_it_is_promised_to_be_su
 
 
 def test_what_is_drawn_covers_what_the_catalogue_holds() -> None:
-    """Apart from what ends in an orderly way, and from what ends connections that are silent for long."""
+    """Apart from what ends in an orderly way, what ends connections that are silent for long, and limits."""
     drawn = {step.fault.kind for s in SWARMS for step in s.scenario().steps if isinstance(step, Begin)}  # type: ignore[attr-defined]
-    orderly = {MemberFaultKind.STOP, MemberFaultKind.RESTART, LinkFaultKind.TIMEOUT}
-    assert drawn == {*MemberFaultKind, *HostFaultKind, *LinkFaultKind} - orderly
+    others = {MemberFaultKind.STOP, MemberFaultKind.RESTART, LinkFaultKind.TIMEOUT, HostFaultKind.CPU_LIMIT}
+    assert drawn == {*MemberFaultKind, *HostFaultKind, *LinkFaultKind} - others
 
 
 # --- injectors that lie ---
@@ -401,7 +401,8 @@ def test_what_is_begun_is_proved_by_what_shows(
 
 def test_every_kind_that_is_drawn_is_begun_here() -> None:
     drawn = {step.fault.kind for s in SWARMS for step in s.scenario().steps if isinstance(step, Begin)}  # type: ignore[attr-defined]
-    assert {fault_of(statement).kind for statement in BEGUN} == drawn  # type: ignore[attr-defined]
+    begun = {fault_of(statement).kind for statement in BEGUN}  # type: ignore[attr-defined]
+    assert begun == drawn | {HostFaultKind.CPU_LIMIT}
 
 
 # --- worlds that do not break ---
@@ -444,6 +445,10 @@ def disks_have_room(patch: pytest.MonkeyPatch) -> None:
 
 def disks_are_fast(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Disk, "sync_latency_ns", lambda *_: SYNC_LATENCY_MIN_NS)
+
+
+def processors_are_free(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(SimulatedProcess, "_share_begin_ns", lambda _, time_ns: time_ns)
 
 
 def changes_are_finished(patch: pytest.MonkeyPatch) -> None:
@@ -496,6 +501,7 @@ UNBREAKABLE: Mapping[str, Callable[[pytest.MonkeyPatch], None]] = {
     HostFaultKind.CLOCK_JUMP: clocks_stay_right,
     HostFaultKind.DISK_FULL: disks_have_room,
     HostFaultKind.DISK_SLOW: disks_are_fast,
+    HostFaultKind.CPU_LIMIT: processors_are_free,
     HostFaultKind.DIE_IN_CHANGE: changes_are_finished,
     HostFaultKind.WRONG_BYTES: bytes_stay_right,
     LinkFaultKind.BLACKHOLE: cut_links_deliver,

@@ -19,6 +19,7 @@ from upheaval_chaos.target import (
     LinkEffect,
     Node,
     Ping,
+    ProcessorWork,
     Target,
     Traffic,
 )
@@ -59,6 +60,10 @@ class LyingHosts:
     def slow_disk(self, member_id: int, latency_ms: int) -> None:
         self._saboteur.do(partial(self._hosts.slow_disk, latency_ms=latency_ms), member_id, heals=not latency_ms)
 
+    def limit_processor(self, member_id: int, percent: int) -> None:
+        limit = partial(self._hosts.limit_processor, percent=percent)
+        self._saboteur.do(limit, member_id, heals=not percent)
+
     def end_in_change(self, member_id: int, changes: int, *, loses_power: bool) -> None:
         end = partial(self._hosts.end_in_change, changes=changes, loses_power=loses_power)
         self._saboteur.do(end, member_id)
@@ -88,6 +93,9 @@ class LyingHosts:
 
     def disk_work(self, member_id: int) -> DiskWork:
         return self._hosts.disk_work(member_id)
+
+    def processor_work(self, member_id: int) -> ProcessorWork:
+        return self._hosts.processor_work(member_id)
 
     def has_room(self, member_id: int) -> bool:
         return self._hosts.has_room(member_id)

@@ -62,7 +62,7 @@ class LiveStage:
         """Make and start the cluster and its links, and start the load."""
         if self._means is not None:
             require_link_images(self._runtime, self._means, self._system)
-        require_machines(self._machine_kinds, self._spec.sync_level)
+        require_machines(self._runtime, self._machine_kinds, self._spec.sync_level)
         cluster = self._cluster = create_cluster(self._runtime, self.run.path, self._spec)
         self._stack.callback(cluster.close)
         for sentence in cluster.notes:

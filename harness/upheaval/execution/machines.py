@@ -3,9 +3,10 @@
 from collections.abc import Collection, Iterable
 
 from upheaval.errors import UsageError
+from upheaval.runtime_names import DOCKER, PROCESS
 from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.process import ProcessCluster
-from upheaval.runtimes.process_machines import ProcessMachines, require_latency, require_machines
+from upheaval.runtimes.process_machines import ProcessMachines, require_latency, require_process_machines
 from upheaval.system import SystemUnderTest
 from upheaval.system.under_test import require_jump
 from upheaval_chaos.host_faults import ON_PROCESSES, HostFault, HostFaultKind
@@ -25,6 +26,20 @@ def machine_kinds(names: Collection[str]) -> list[HostFaultKind]:
     return [HostFaultKind(name) for name in names]
 
 
+def require_machines(runtime: str, kinds: Collection[HostFaultKind], sync_level: int) -> None:
+    """Raises `UsageError` when members at this sync level show nothing of a fault of these kinds, and
+    `EnvironmentFault` when this machine, or its engine, cannot support one.
+    """
+    if runtime == PROCESS:
+        require_process_machines(kinds, sync_level)
+    elif runtime == DOCKER and HostFaultKind.CPU_LIMIT in kinds:
+        from upheaval.runtimes.docker.engine import connected
+        from upheaval.runtimes.docker.machines import require_limits
+
+        with connected() as client:
+            require_limits(client)
+
+
 def require_amounts(system: SystemUnderTest, faults: Iterable[HostFault]) -> None:
     """Raises `UsageError` for an amount that members of the system do not survive, or that cannot be observed."""
     for fault in faults:
@@ -41,6 +56,6 @@ def open_machines(cluster: AnyCluster, kinds: Collection[HostFaultKind]) -> None
     for kind in kinds:
         if kind not in cluster.machine_kinds:
             raise UsageError(f"{kind} is not available on the {cluster.runtime} runtime: use --runtime simulated")
-    if not isinstance(cluster, ProcessCluster):
-        raise UsageError(f"members on the {cluster.runtime} runtime have no machines of their own")
-    cluster.use_machines(ProcessMachines(cluster, kinds))
+    # Containers can be limited at any time.
+    if isinstance(cluster, ProcessCluster):
+        cluster.use_machines(ProcessMachines(cluster, kinds))

@@ -14,6 +14,7 @@ from upheaval.errors import EnvironmentFault, HarnessError
 from upheaval.records import Manifest, RunFolder, abandoned_folders
 from upheaval.runtime_names import DOCKER
 from upheaval.runtimes.abandoned import abandoned_drivers, abandoned_runs, end_abandoned, remove_drivers
+from upheaval.runtimes.control_groups import abandoned_groups
 from upheaval.runtimes.volumes import abandoned_volumes
 from upheaval.system.aeron_files import driver_directories
 from upheaval.system.process_table import processes_of
@@ -21,7 +22,7 @@ from upheaval.system.process_table import processes_of
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """One thing found; `kind` is process, container, network, volume, folder or run."""
+    """One thing found; `kind` is process, container, network, volume, group, folder or run."""
 
     kind: str
     name: str
@@ -57,6 +58,14 @@ def clean(*, runs: Path | None, older_s: float, is_dry: bool) -> Iterator[Leftov
             yield Left(str(volume.folder), str(error))
         else:
             yield Leftover("volume", str(volume.folder))
+    for group in abandoned_groups():
+        try:
+            if not is_dry:
+                group.rmdir()
+        except OSError as error:
+            yield Left(str(group), str(error.strerror))
+        else:
+            yield Leftover("group", str(group))
     yield from _in_engine(is_dry=is_dry)
     for folder in abandoned_folders(remove=not is_dry):
         yield Leftover("folder", str(folder))

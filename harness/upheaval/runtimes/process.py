@@ -18,6 +18,7 @@ from upheaval.runtime_names import PROCESS
 from upheaval.runtimes import cluster_file, ports
 from upheaval.runtimes.abandoned import end_abandoned, owner_variables
 from upheaval.runtimes.companions import LiveCompanion, companion_endpoints, with_ports
+from upheaval.runtimes.control_groups import remove_abandoned_groups
 from upheaval.runtimes.live import LiveCluster, LiveMember
 from upheaval.runtimes.member_files import FolderFiles
 from upheaval.runtimes.new_runs import made, new_manifest, with_base_port
@@ -250,6 +251,7 @@ class ProcessCluster(LiveCluster[ProcessMember]):
         spec = made(spec, cls.runtime)
         end_abandoned()
         save_abandoned()
+        remove_abandoned_groups()
         spec = with_base_port(spec)
         cluster_file.require_usable(path)
         cluster = cls(path, spec, detached=detached)

@@ -1,11 +1,14 @@
-"""The parts of a machine of its own that a member in a process can have: volumes, slow syncs, and a wall clock.
+"""The parts of a machine of its own that a member in a process can have: volumes, slow syncs, a wall clock, and a limit
+of its processor.
 
 The log and the cluster's state are on volumes (see `volumes`), so a member with a full volume can still write its
 trace. The clock is Debian's libfaketime. It is loaded before the member and reads an offset from a file, once a second:
-`CLOCK_REALTIME` moves, the monotonic clock does not. `slow_syncs` delays a member's syncs.
+`CLOCK_REALTIME` moves, the monotonic clock does not. `slow_syncs` delays a member's syncs. The processes of a member,
+all together, are in one of the `control_groups`.
 
 The observer does not read these settings. It reads the time that a member writes into its mark file, writes to the
-volume as any other process would, and sees in `sync_watch` how long syncs take.
+volume as any other process would, and sees in `sync_watch` how long syncs take, in the group how often the kernel held
+the member back, and by its processes' clocks how long they ran.
 """
 
 import contextlib
@@ -15,21 +18,24 @@ import sys
 import time
 from collections.abc import Collection
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final
 
 from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
 from upheaval.records import owned_folder, write_atomically
+from upheaval.runtime_names import PROCESS
 from upheaval.runtimes import slow_syncs
 from upheaval.runtimes.abandoned import remove_shared_clocks
+from upheaval.runtimes.control_groups import MemberGroup, require_groups
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.runtimes.sync_watch import SyncWatch
 from upheaval.runtimes.volumes import Volume, require_volumes
-from upheaval.system.process_table import boot_id
+from upheaval.runtimes.whole_hosts import WholeHosts
+from upheaval.system.process_table import processor_time_ns
 from upheaval.system.under_test import require_jump
 from upheaval.waits import wait_until
 from upheaval_chaos.host_faults import HostFaultKind
 from upheaval_chaos.programs import run_program
-from upheaval_chaos.target import DiskWork, Link
+from upheaval_chaos.target import DiskWork, ProcessorWork
 from upheaval_node.files import layout
 from upheaval_node.files.mark_file import OWNER_LENGTH, owner_of
 from upheaval_node.types import MS
@@ -49,10 +55,10 @@ _SLOWEST_SYNC_MS: Final = 1000
 _TRIED_S: Final = 30.0
 
 
-class ProcessMachines:
+class ProcessMachines(WholeHosts):
     """Implements `upheaval_chaos.target.Hosts` for some kinds of faults. Create it before the members start."""
 
-    is_exact = False
+    runtime = PROCESS
 
     def __init__(self, cluster: ProcessCluster, kinds: Collection[HostFaultKind]) -> None:
         self.kinds = kinds
@@ -64,11 +70,14 @@ class ProcessMachines:
         self._clocks: Path | None = None
         self._latencies: Path | None = None
         self._syncs: dict[int, SyncWatch] = {}
+        self._groups: dict[int, MemberGroup] = {}
         try:
             if HostFaultKind.CLOCK_JUMP in kinds:
                 self._make_clocks()
             if HostFaultKind.DISK_FULL in kinds:
                 self._make_volumes()
+            if HostFaultKind.CPU_LIMIT in kinds:
+                self._make_groups()
             if HostFaultKind.DISK_SLOW in kinds:
                 self._make_syncs_slow()
         except BaseException:
@@ -76,11 +85,13 @@ class ProcessMachines:
             raise
 
     def close(self) -> None:
-        """Move the files of the volumes back to the members' folders."""
+        """Move the files of the volumes back to the members' folders, and remove the members' groups."""
         for volumes in self._volumes.values():
             while volumes:
                 volumes[-1].save()
                 volumes.pop()
+        for group in self._groups.values():
+            group.close()
         self._folders.close()
         if self._clocks is not None:
             remove_shared_clocks(self._cluster.started)
@@ -117,10 +128,6 @@ class ProcessMachines:
         self._cluster.raise_if_ended(member_id)
         self._cluster.may_end.discard(member_id)
 
-    def cut_power(self, member_id: int) -> NoReturn:
-        """Raises `UsageError`."""
-        self._refuse(member_id)
-
     def slow_disk(self, member_id: int, latency_ms: int) -> None:
         """Set what syncs of the member take longer, from the next one on. Raises `UsageError` for more than a
         second.
@@ -128,27 +135,11 @@ class ProcessMachines:
         require_latency(latency_ms)
         write_atomically(self._latency_file(member_id), f"{latency_ms}\n")
 
-    def end_in_change(self, member_id: int, changes: int, *, loses_power: bool) -> NoReturn:  # noqa: ARG002 - refused
-        """Raises `UsageError`."""
-        self._refuse(member_id)
-
-    def end_in_no_change(self, member_id: int) -> NoReturn:
-        """Raises `UsageError`."""
-        self._refuse(member_id)
-
-    def change_bytes(self, member_id: int, percent: int) -> NoReturn:  # noqa: ARG002 - refused
-        """Raises `UsageError`."""
-        self._refuse(member_id)
-
-    def restore_bytes(self, member_id: int) -> NoReturn:
-        """Raises `UsageError`."""
-        self._refuse(member_id)
+    def limit_processor(self, member_id: int, percent: int) -> None:
+        """Limit its processes, all together."""
+        self._groups[member_id].limit(percent)
 
     # --- observer ---
-
-    def boot(self, member_id: int) -> str:  # noqa: ARG002 - members share this machine
-        """That of this machine."""
-        return boot_id()
 
     def clock_lead_ms(self, member_id: int) -> tuple[int, int] | None:
         """The time that the member wrote last, and its lead, both in ms. Waits about a second for the member to write;
@@ -177,21 +168,16 @@ class ProcessMachines:
         watch.look()
         return DiskWork(0, 0, self._refused[member_id], grown, watch.times.lasted, watch.times.bounded, 0)
 
+    def processor_work(self, member_id: int) -> ProcessorWork:
+        """The time is that of its processes' clocks."""
+        counts = self._groups[member_id].counts()
+        processes = self._cluster.member(member_id).node.processes()
+        used_ns = sum(processor_time_ns(process.pid) for process in processes)
+        return ProcessorWork(used_ns, counts.periods, counts.held_back)
+
     def has_room(self, member_id: int) -> bool:
         """Measured by writes of this process."""
         return all(volume.has_room() for volume in self._volumes[member_id])
-
-    def has_durable_log(self, member_id: int) -> bool:  # noqa: ARG002 - no fault changes its bytes here
-        """False: not observed here."""
-        return False
-
-    def damage_reports(self, member_id: int) -> int:  # noqa: ARG002 - no fault changes its bytes here
-        """0: not observed here."""
-        return 0
-
-    def watch(self, link: Link) -> NoReturn:
-        """Raises `UsageError`: proxies watch the links of processes."""
-        raise UsageError(f"the machines of processes do not watch {link}")
 
     # --- set-up ---
 
@@ -217,6 +203,12 @@ class ProcessMachines:
                 "FAKETIME_DONT_FAKE_MONOTONIC": "1",
                 "NO_FAKE_STAT": "1",
             }
+
+    def _make_groups(self) -> None:
+        for member in self._cluster.members:
+            group = MemberGroup(f"{self._cluster.config.run_id[:12]}-member-{member.member_id}")
+            self._groups[member.member_id] = group
+            member.wrapper = [*group.command(member.wrapper)]
 
     def _make_syncs_slow(self) -> None:
         self._latencies = self._folders.enter_context(owned_folder("disks"))
@@ -246,11 +238,8 @@ class ProcessMachines:
             return None
         return stamp if stamp > 0 else None
 
-    def _refuse(self, member_id: int) -> NoReturn:
-        raise UsageError(f"the process runtime cannot do this to member {member_id}: use --runtime simulated")
 
-
-def require_machines(kinds: Collection[HostFaultKind], sync_level: int) -> None:
+def require_process_machines(kinds: Collection[HostFaultKind], sync_level: int) -> None:
     """Raises `UsageError` when members at this sync level show nothing of a fault of these kinds, and
     `EnvironmentFault` when this machine cannot support one.
     """
@@ -262,6 +251,8 @@ def require_machines(kinds: Collection[HostFaultKind], sync_level: int) -> None:
         require_volumes()
     if HostFaultKind.DISK_SLOW in kinds:
         _require_slow_syncs()
+    if HostFaultKind.CPU_LIMIT in kinds:
+        require_groups()
 
 
 def require_latency(latency_ms: int) -> None:

@@ -14,7 +14,7 @@ from upheaval.system import ClusterSpec
 from upheaval.workload import WorkloadSettings
 from upheaval_chaos.datagram_faults import DatagramFault
 from upheaval_chaos.faults import Fault, Who
-from upheaval_chaos.host_faults import ON_PROCESSES, HostFault
+from upheaval_chaos.host_faults import IN_CONTAINERS, ON_PROCESSES, HostFault
 from upheaval_chaos.link_faults import LinkFault
 from upheaval_chaos.target import Means
 from upheaval_node.cluster.rules import OWN
@@ -284,13 +284,14 @@ class Scenario:
     def runtimes(self) -> tuple[str, ...]:
         """The runtimes that it can run on.
 
-        The simulated runtime runs components together, and most faults of whole hosts are possible only there. Only
+        The simulated runtime runs components together, and some faults of whole hosts are possible only there. Only
         containers filter packets. Simulated members send no datagrams, and their links have no dialling side. Messages
         can be read while they are written in the simulation and of processes.
         """
-        if self.has_invariants or any(fault.kind not in ON_PROCESSES for fault in self.host_faults):
+        of_hosts = {fault.kind for fault in self.host_faults}
+        if self.has_invariants or not of_hosts.issubset(ON_PROCESSES):
             return (SIMULATED,)
-        if self.host_faults:
+        if not of_hosts.issubset(IN_CONTAINERS):
             return (SIMULATED, PROCESS)
         if any(fault.means is Means.PACKETS for fault in self.link_faults):
             return (DOCKER,)

@@ -100,10 +100,10 @@ class Cluster:
     options of Java.
 
     `runtime` is `process`, `simulated` or `docker`. `links`: real members reach each other through proxies, which
-    faults of links need; simulated ones always do. `machines`: the kinds of faults, `clock-jump`, `disk-full` or
-    `disk-slow`, for which members in processes get clocks and disks of their own. `witnesses`: a custom service takes
-    snapshots before the first fault and after each heal. `planted`: the members have that bug (`upheaval planted`), to
-    check that a test detects it.
+    faults of links need; simulated ones always do. `machines`: the kinds of faults, `clock-jump`, `disk-full`,
+    `disk-slow` or `cpu-limit`, for which members in processes get clocks, disks and control groups of their own.
+    `witnesses`: a custom service takes snapshots before the first fault and after each heal. `planted`: the members
+    have that bug (`upheaval planted`), to check that a test detects it.
 
     The run leaves everything in `folder`. `restore_from` is the folder of a backup, of a standby, or of a member that
     is down; all members start with its files.

@@ -43,7 +43,7 @@ class LiveBackend:
         origin: Source | None = None,
     ) -> None:
         kinds = machine_kinds(machines)
-        require_machines(kinds, spec.sync_level)
+        require_machines(runtime, kinds, spec.sync_level)
         if origin is None:
             self.target = cluster = create_cluster(runtime, folder, spec)
         else:

@@ -227,6 +227,23 @@ def test_links_between_victims_are_read_whoever_these_are() -> None:
     assert len(parse_scenario(f"title x\n{faults}wait operations 1", name="x", where="x").steps) == 4
 
 
+@pytest.mark.parametrize(
+    ("faults", "runtimes"),
+    [
+        (("power-cut leader",), ("simulated",)),
+        (("cpu-limit leader percent=5",), ("simulated", "process", "docker")),
+        (("cpu-limit leader percent=5", "disk-full follower"), ("simulated", "process")),
+        (("cpu-limit leader percent=5", "power-cut follower"), ("simulated",)),
+        (("cpu-limit leader percent=5", "blackhole leader <-> follower by=packets"), ("docker",)),
+    ],
+)
+def test_faults_of_hosts_are_for_runtimes_that_have_all_of_them(
+    faults: tuple[str, ...], runtimes: tuple[str, ...]
+) -> None:
+    steps = "".join(f"inject x{number} {fault}\n" for number, fault in enumerate(faults))
+    assert parse_scenario(f"title x\n{steps}wait operations 1", name="x", where="x").runtimes == runtimes
+
+
 def test_messages_can_be_waited_for_where_they_are_read_while_they_are_written() -> None:
     text = "title x\nwait sent Vote\nwait operations 1"
     assert parse_scenario(text, name="x", where="x").runtimes == ("simulated", "process")

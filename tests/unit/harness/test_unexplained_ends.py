@@ -368,6 +368,7 @@ def test_damaged_files_explain_a_refused_start_however_late(
     [
         ("blackhole", 3, Verdict.UNKNOWN),
         ("pause", 3, Verdict.UNKNOWN),
+        ("cpu-limit", 3, Verdict.UNKNOWN),
         ("kill", 3, Verdict.VALID),
         ("wrong-bytes", 3, Verdict.VALID),
         ("disk-full", 3, Verdict.VALID),
@@ -379,6 +380,24 @@ def test_only_a_fault_that_can_damage_files_explains_damage(
 ) -> None:
     fault = FaultRecord(what, "member-0", injected * S, injected * S, 10 * S, 10 * S, members=(0,))
     assert judged(tmp_path, erring(8, "catalog"), [line(1)], fault=fault) is verdict
+
+
+@pytest.mark.parametrize(
+    ("status", "second", "verdict"),
+    [
+        (9, 2.9, Verdict.INVALID),
+        (9, 5, Verdict.VALID),
+        (9, 19.9, Verdict.VALID),
+        (9, 20.1, Verdict.INVALID),
+        (1, 5, Verdict.INVALID),
+    ],
+)
+def test_a_limited_processor_explains_the_end_of_a_starved_member_until_a_while_after_it(
+    status: int, second: float, verdict: Verdict, tmp_path: Path
+) -> None:
+    fault = FaultRecord("cpu-limit", "member-0", 3 * S, 3 * S, 10 * S, 10 * S, members=(0,))
+    ended = {**line(second, "process-end"), "status": status}
+    assert judged(tmp_path, [line(1), line(2, "role"), ended, line(40)], [line(1)], fault=fault) is verdict
 
 
 @pytest.mark.parametrize(("status", "verdict"), [(0, Verdict.UNKNOWN), (8, Verdict.VALID)])

@@ -3,7 +3,7 @@
 The injector writes the windows, and they excuse late events, so a wrong window hides a broken bound. Other evidence
 shows when a fault was in effect: traces of processes that died, paused or came back, and messages that crossed a cut
 link. A contradiction makes the result unknown, because then it is not known when the fault was in effect. For slow
-links and disks there is no other evidence.
+links and disks, and for limited processors, there is no other evidence.
 """
 
 import re
@@ -52,6 +52,8 @@ _STARTS: Final = frozenset({*_KILLS, MemberFaultKind.STOP})
 _START_AT_ONCE: Final = frozenset({HostFaultKind.WRONG_BYTES})
 """The kinds whose injection ends a process and starts the next one, on a changed disk."""
 _OF_PROCESSES: Final = frozenset({*_STARTS, MemberFaultKind.PAUSE})
+_DELAYING: Final = frozenset({MemberFaultKind.PAUSE, HostFaultKind.CPU_LIMIT})
+"""The kinds that keep a process from reading what it has received."""
 _CUTS: Final = frozenset({LinkFaultKind.BLACKHOLE, LinkFaultKind.RESET})
 _OF_FOLLOWER: Final = frozenset({"CanvassPosition", "AppendPosition", "CatchupPosition", "Vote", "TerminationAck"})
 
@@ -304,10 +306,10 @@ class _Judge:
         return bool(cut)
 
     def _has_read_until(self, member_id: int, ns: int) -> int:
-        """When it must have read what it had received by then: a process that was paused or stalled reads it when it
-        goes on.
+        """When it must have read what it had received by then: a process that was paused, limited or stalled reads it
+        when it goes on.
         """
-        paused = (fault for fault in self._evidence.faults if fault.what == MemberFaultKind.PAUSE)
+        paused = (fault for fault in self._evidence.faults if fault.what in _DELAYING)
         spans = [
             (fault.inject_begin_ns, NEVER_NS if fault.heal_end_ns is None else fault.heal_end_ns)
             for fault in paused

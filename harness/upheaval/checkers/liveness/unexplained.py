@@ -45,7 +45,7 @@ _ENDING: Final = DEADLY | {"stop", "restart"}
 """The kinds of faults that end processes. An orderly stop that takes too long becomes a kill."""
 _HARMLESS_LATER: Final = frozenset({"kill", "stop", "restart"})
 """Those after which the next process must start."""
-_BREAKING: Final = _ENDING | {"pause", "disk-full", "disk-slow"}
+_BREAKING: Final = _ENDING | {"pause", "cpu-limit", "disk-full", "disk-slow"}
 """The kinds of faults that take away what a member needs to run."""
 _OF_FILES: Final = _ENDING | {"disk-full", "disk-slow"}
 """The kinds of faults that may leave torn, missing or wrong bytes in a member's files."""

@@ -42,6 +42,7 @@ from upheaval.runtimes.docker.engine_run import EngineRun
 from upheaval.runtimes.docker.eye import Eye
 from upheaval.runtimes.docker.files import VolumeFiles
 from upheaval.runtimes.docker.inside import ATTEMPTS, ContainerEnded, require_shared_clock
+from upheaval.runtimes.docker.machines import DockerMachines
 from upheaval.runtimes.docker.node import POLL_INTERVAL_S, DockerNode
 from upheaval.runtimes.docker.reaper import choose_cleaning
 from upheaval.runtimes.live import LiveCluster, LiveMember, Result
@@ -60,6 +61,7 @@ from upheaval.system import (
     in_containers,
 )
 from upheaval.system.aeron_launcher import unstarted
+from upheaval_chaos.host_faults import IN_CONTAINERS
 from upheaval_node.media.resolver import StaticResolver
 from upheaval_node.tls_files import member_name
 
@@ -244,6 +246,7 @@ class DockerCluster(LiveCluster[DockerMember]):
     """A cluster of containers."""
 
     runtime = DOCKER
+    machine_kinds = IN_CONTAINERS
     poll_interval_s = POLL_INTERVAL_S
 
     def __init__(self, folder: Path, config: ClusterSpec, client: Client, *, detached: bool = False) -> None:
@@ -266,6 +269,7 @@ class DockerCluster(LiveCluster[DockerMember]):
         own.
         """
         members.extend(DockerMember(self, member_id) for member_id in range(config.members))
+        self.use_machines(DockerMachines(self))
 
     # --- making and opening ---
 

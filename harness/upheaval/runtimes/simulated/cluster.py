@@ -128,6 +128,7 @@ class SimulatedMember(Machine):
         self._cluster = cluster
         self.member_id = member_id
         self.clock_skew_ms = 0
+        self.share_ns = 0
         self.exit_statuses: dict[str, int] = {}
         """Of the processes that ended by themselves: 0 in order, 1 by a failure."""
         self.expected_ends: set[str] = set()
@@ -139,6 +140,7 @@ class SimulatedMember(Machine):
 
     def _prepare(self, process: SimulatedProcess) -> None:
         process.clock_skew_ms = self.clock_skew_ms
+        process.share_ns = self.share_ns
         if self._cluster.on_cycle is not None:
             process.on_cycle = partial(self._cluster.on_cycle, self)
         if any(":" in service for service in self._cluster.services):

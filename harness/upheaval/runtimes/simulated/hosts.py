@@ -10,9 +10,10 @@ from typing import Final
 from upheaval.runtimes.simulated.cluster import INGRESS_PORT, SimulatedCluster, SimulatedMember, host_of
 from upheaval.runtimes.simulated.disk import Disk
 from upheaval.runtimes.simulated.links import Link as ChannelLink, LinkTraffic
+from upheaval.runtimes.simulated.process import TURN_NS
 from upheaval.runtimes.simulated.world import START_EPOCH_MS, START_NS
 from upheaval.system import log_recording_id
-from upheaval_chaos.target import CHANNELS, CLIENTS, INGRESS, DiskWork, Link
+from upheaval_chaos.target import CHANNELS, CLIENTS, INGRESS, LIMIT_PERIOD_NS, DiskWork, Link, ProcessorWork
 from upheaval_node.archive.archive_context import DAMAGE
 from upheaval_node.archive.block_journal import LENGTH as JOURNAL_LENGTH, BlockRecord, durable_sequence, read_records
 from upheaval_node.archive.catalog import FILE_NAME as CATALOG, decode_catalog
@@ -97,6 +98,13 @@ class SimulatedHosts:
         """Add this latency to every sync that begins from now on."""
         self._disk(member_id).extra_latency_ns = latency_ms * MS
 
+    def limit_processor(self, member_id: int, percent: int) -> None:
+        """Let the member's duty cycles begin only in this share of each period, as those of a busy process."""
+        member = self._cluster.members[member_id]
+        member.share_ns = LIMIT_PERIOD_NS * percent // 100
+        if member.process is not None:
+            member.process.share_ns = member.share_ns
+
     def end_in_change(self, member_id: int, changes: int, *, loses_power: bool) -> None:
         """End the member, alone or with its host's power, after that many more file changes."""
         member = self._cluster.members[member_id]
@@ -159,6 +167,15 @@ class SimulatedHosts:
         disk = self._disk(member_id)
         syncs = tuple(disk.syncs)
         return DiskWork(disk.changes, disk.unfinished, disk.refused, disk.grown, syncs, syncs, disk.power_losses)
+
+    def processor_work(self, member_id: int) -> ProcessorWork:
+        """The duty cycles of its process, each as long as two are apart at least. A period counts when it holds one
+        back.
+        """
+        process = self._cluster.members[member_id].process
+        if process is None:
+            return ProcessorWork(0, 0, 0)
+        return ProcessorWork(process.cycles * TURN_NS, process.held_back, process.held_back)
 
     def has_room(self, member_id: int) -> bool:
         """Uses the check that the member's writes meet."""

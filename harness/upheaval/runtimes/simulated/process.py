@@ -12,6 +12,7 @@ from typing import Final, Protocol
 
 from upheaval.runtimes.simulated.errors import ProcessDied, SimulationError
 from upheaval.runtimes.simulated.world import Action, World
+from upheaval_chaos.target import LIMIT_PERIOD_NS
 from upheaval_node.errors import NodeError, TerminationError
 from upheaval_node.ports import Agent
 from upheaval_node.turns import Turns
@@ -59,6 +60,10 @@ class SimulatedProcess:
         self._in_cycle = False
         self.clock_skew_ms = 0
         self.failure: BaseException | None = None
+        self.share_ns = 0
+        """The first part of each period in which cycles may begin, as those of a busy process under a limit; 0: all."""
+        self.held_back = 0
+        """How many cycles began later because of that."""
         self.cycles = 0
         self.idle_wakes = 0
         self.longest_stall_ns = 0
@@ -131,9 +136,17 @@ class SimulatedProcess:
 
     def _plan(self, time_ns: int) -> None:
         time_ns = max(time_ns, self._busy_until_ns)
+        if self.share_ns and (share_begin_ns := self._share_begin_ns(time_ns)) > time_ns:
+            time_ns = share_begin_ns
+            self.held_back += time_ns < self._wake_ns
         if self._is_alive and time_ns < self._wake_ns:
             self._wake_ns = time_ns
             self._world.at(time_ns, self._on_wake)
+
+    def _share_begin_ns(self, time_ns: int) -> int:
+        """The first moment from that time on in which a cycle may begin."""
+        into_ns = time_ns % LIMIT_PERIOD_NS
+        return time_ns if into_ns < self.share_ns else time_ns - into_ns + LIMIT_PERIOD_NS
 
     def _wake(self) -> None:
         # When an earlier wake-up replaced a planned one, `_wake_ns` differs from the time of the old event.
