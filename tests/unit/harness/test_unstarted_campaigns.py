@@ -32,7 +32,7 @@ def test_seeds_of_members_that_fail_in_their_first_election_are_invalid(
     campaign = LiveCampaign(PROCESS, CLUSTER_OF_THREE.system, tmp_path)
     outcomes = list(run_live(campaign, range(UNSTARTED_MAX + 1)))
     assert [outcome.verdict for outcome in outcomes] == [Verdict.INVALID] * (UNSTARTED_MAX + 1)
-    assert all(Promise.NO_UNEXPLAINED_END.sentence in outcome.finding_lines()[0] for outcome in outcomes)
+    assert all(Promise.NO_UNEXPLAINED_END.sentence in " ".join(outcome.finding_lines()) for outcome in outcomes)
     assert [(outcome.operations, outcome.folder) for outcome in outcomes[:1]] == [(0, str(tmp_path / "seed-0"))]
 
 
