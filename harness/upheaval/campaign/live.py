@@ -174,7 +174,7 @@ def _run(campaign: LiveCampaign, seed: int) -> LiveOutcome:
         seed,
         result.report,
         time.monotonic() - begin,
-        sum(operation.outcome is Outcome.OK for operation in run.read_history()),
+        sum(operation.outcome is Outcome.OK for operation in run.known_operations()),
         _fault_counts(scenario, run),
         str(folder) if is_kept else "",
     )

@@ -150,7 +150,7 @@ def run_live_text(origin: TextOrigin, text: str, folder: Path) -> Try:
     report = run_scenario(
         scenario, stage, runtime=origin.runtime, seed=origin.seed, say=lambda _: None, planted=origin.planted, own=own
     ).report
-    acknowledged = sum(operation.outcome is Outcome.OK for operation in RunFolder(folder).read_history())
+    acknowledged = sum(operation.outcome is Outcome.OK for operation in RunFolder(folder).known_operations())
     return Try(fingerprints_of(report), round((time.monotonic() - begin) * 1000), acknowledged)
 
 

@@ -69,7 +69,7 @@ def code_fields(own: OwnCode | None, source: str = "", system: str = OWN_SYSTEM)
 
 
 @cache
-def _own_digest() -> str:
+def own_digest() -> str:
     """The digest of our own code, which may be edited within one version."""
     whole = hashlib.sha256()
     for folder in (Path(__file__).parents[1], Path(upheaval_chaos.__path__[0]), Path(upheaval_node.__path__[0])):
@@ -87,7 +87,7 @@ def search_fields(
         "seed": seed,
         "planted": planted,
         "version": __version__,
-        "digest": _own_digest(),
+        "digest": own_digest(),
         "fingerprint": wanted.to_fields(),
         "tape": tape.to_fields(),
     }

@@ -11,11 +11,12 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import median_high
-from typing import Final
+from typing import Final, TypeVar
 
 from upheaval.campaign.pool import some_at_a_time
 from upheaval.campaign.searches import UNIFORM
 from upheaval.campaign.seed import SeedOutcome, try_seed
+from upheaval.campaign.tries import own_digest
 from upheaval.errors import UsageError
 from upheaval.records import Json, jsonfields, owned_folder, write_atomically
 from upheaval_chaos.planted.bug import PlantedBug
@@ -27,6 +28,7 @@ BUDGET_S: Final = 300.0
 SEEDS_APART: Final = 10_000
 """The distance between the first seeds of two searches for one bug."""
 
+Progress = TypeVar("Progress", "Search", "Shrunk")
 TrySeed = Callable[[int, str | None, Path], SeedOutcome]
 
 
@@ -160,7 +162,7 @@ def run_zoo(
     jobs: int = 1,
     search: str = UNIFORM,
 ) -> Iterator[Row]:
-    """A row for each bug, as soon as its searches are over. Raises `UsageError` for a folder of another version."""
+    """A row for each bug, as soon as its searches are over. Raises `UsageError` for a folder of other seeds or code."""
     wanted = list(bugs)
     searches = [
         Search(bug.name, repeat, first_seed + repeat * SEEDS_APART, search=search)
@@ -185,7 +187,7 @@ def run_search(search: Search, folder: Path, scratch: Path, budget_s: float, try
     while not current.is_caught and current.processor_ms < 1000 * budget_s:
         place = scratch / f"{current.bug}-{current.repeat}"
         current = current.after(try_one(current.first_seed + current.seeds, current.bug, place))
-        write_atomically(_file(current, folder), jsonfields.to_json(asdict(current)) + "\n")
+        write_progress(current, _file(current, folder))
     return current
 
 
@@ -196,9 +198,25 @@ def _file(search: Search, folder: Path) -> Path:
 def _read(search: Search, folder: Path) -> Search:
     """The progress of a search."""
     file = _file(search, folder)
-    if not file.is_file():
+    known = read_progress(Search, file)
+    if known is None:
         return search
-    known = jsonfields.read_file(Search, file)
     if (known.first_seed, known.version, known.search) != (search.first_seed, search.version, search.search):
         raise UsageError(f"{file} is of another first seed, search or version: give another --out")
     return known
+
+
+def write_progress(progress: Search | Shrunk, file: Path) -> None:
+    """Write it with the digest of the code that it comes from."""
+    write_atomically(file, jsonfields.to_json({**asdict(progress), "digest": own_digest()}) + "\n")
+
+
+def read_progress(kind: type[Progress], file: Path) -> Progress | None:
+    """None without the file. Raises `UsageError` for one that other code wrote: a bug that it caught may escape this
+    code.
+    """
+    if not file.is_file():
+        return None
+    if jsonfields.read_object(file).get("digest") != own_digest():
+        raise UsageError(f"{file} is of code that has changed since: give another --out")
+    return jsonfields.read_file(kind, file)

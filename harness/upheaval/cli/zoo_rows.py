@@ -1,19 +1,19 @@
 """Runs the zoo for the command line, and prints a row for each bug as soon as its searches are over."""
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 from upheaval.campaign.seed import SeedOrigin, try_origin
 from upheaval.campaign.shrink import Budget
 from upheaval.campaign.shrink_seed import try_of
-from upheaval.campaign.zoo import Row, Shrunk, run_zoo
+from upheaval.campaign.zoo import Row, Shrunk, read_progress, run_zoo, write_progress
 from upheaval.cli.fault_commands import ZooOptions
 from upheaval.cli.new_folder import run_folder, runs_folder
 from upheaval.cli.output import note
 from upheaval.cli.shrink import shrink_into, smallest_of
 from upheaval.cli.tables import table
-from upheaval.records import jsonfields, owned_folder, write_atomically
+from upheaval.records import owned_folder
 from upheaval.runtimes import cluster_file
 from upheaval_chaos.exit_status import CommandStatus
 from upheaval_chaos.planted.catalogue import CATALOGUE, bug_named
@@ -67,12 +67,11 @@ def _with_shrunk(row: Row, folder: Path, jobs: int) -> Row:
     if row.found_by is None:
         return row
     file = folder / f"{row.bug}-shrunk.json"
-    if file.is_file():
-        known = jsonfields.read_file(Shrunk, file)
-        if known.seed == row.found_by:
-            return replace(row, shrunk=known)
+    known = read_progress(Shrunk, file)
+    if known is not None and known.seed == row.found_by:
+        return replace(row, shrunk=known)
     shrunk = _shrunk(SeedOrigin(row.found_by, row.bug, search=row.search), smallest_of(folder / row.bug), jobs)
-    write_atomically(file, jsonfields.to_json(asdict(shrunk)) + "\n")
+    write_progress(shrunk, file)
     return replace(row, shrunk=shrunk)
 
 

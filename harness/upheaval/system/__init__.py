@@ -29,6 +29,7 @@ from upheaval.system.member_control import (
     read_control as read_control,
 )
 from upheaval.system.member_status import (
+    has_live_counters as has_live_counters,
     last_commit_position as last_commit_position,
     log_recording_id as log_recording_id,
     member_pids as member_pids,

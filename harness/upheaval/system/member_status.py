@@ -104,6 +104,11 @@ def last_commit_position(folder: Path) -> int:
     return -1 if position is None else position
 
 
+def has_live_counters(folder: Path) -> bool:
+    """Whether the process that made the counters of a node is there, whatever it is."""
+    return Path("/proc", str(driver_pid(counters_file(folder) or folder / layout.CNC))).is_dir()
+
+
 def status_from_counters(status: MemberStatus, counters: Counters, recording_id: int | None) -> MemberStatus:
     """Fill in the values of the counters. `recording_id` is the recording of the member's log, None while it
     has none.

@@ -3,7 +3,7 @@
 This module knows nothing of histories.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
 
 from upheaval.checkers.evidence.logs import (
@@ -39,16 +39,24 @@ class LiveLogs:
     """The logs of all members."""
 
     def __init__(self, run: RunFolder, members: int) -> None:
+        self._run = run
         self.tails = [LogTail(run.member(member_id)) for member_id in range(members)]
+        self.damaged: Set[int] = frozenset()
+        """The members whose logs are left out."""
         self._differing: set[int] = set()
         self.position: int | None = None
         """Up to where operations were read, whichever log had them first; None before the first one."""
         self.start_position = 0
         """Where the first log that was read begins."""
 
+    def read_anew(self, member_id: int) -> None:
+        """Read and compare the log of a member again from its beginning."""
+        self.tails[member_id] = LogTail(self._run.member(member_id))
+        self._differing.discard(member_id)
+
     def more(self, member_id: int, committed: int) -> LogNews | None:
         """The next piece of a member's log; None when there is nothing more of it at committed positions."""
-        segment = self.tails[member_id].more(committed)
+        segment = None if member_id in self.damaged else self.tails[member_id].more(committed)
         if segment is None:
             return None
         news = LogNews()
@@ -82,7 +90,8 @@ class LiveLogs:
     def _differences(self, member_id: int, segment: Segment) -> Iterator[Difference]:
         """The first one, against the log that was read furthest."""
         position, end = segment.base, segment.base + segment.end
-        others = [other for other in range(len(self.tails)) if other != member_id and other not in self._differing]
+        left_out = {member_id, *self._differing, *self.damaged}
+        others = [other for other in range(len(self.tails)) if other not in left_out]
         furthest = max(others, key=lambda other: (self.tails[other].position, -other), default=None)
         while furthest is not None and position < min(end, self.tails[furthest].position):
             theirs = self.tails[furthest].again(position, min(end, self.tails[furthest].position))

@@ -16,13 +16,14 @@ from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.errors import UsageError
 from upheaval.records import FieldError, Manifest, Operation, RunFolder, TraceEvent, jsonfields, parse_operation
 from upheaval.runtime_names import DOCKER
-from upheaval.system import last_commit_position, system_named
+from upheaval.system import has_live_counters, last_commit_position, system_named
 from upheaval.waits import wait_until
 from upheaval.watch.live_answers import LiveAnswers
 from upheaval.watch.live_leaders import LiveLeaders, may_claim
 from upheaval.watch.live_logs import LiveLogs
 from upheaval.watch.output import Output, Status
 from upheaval.watch.tails import LineTail
+from upheaval_chaos.file_faults import FileFaultKind
 from upheaval_chaos.record import FaultRecord
 
 JUDGED: Final = (
@@ -66,6 +67,9 @@ class Watch:
         self._answers = LiveAnswers()
         self._leaders = LiveLeaders()
         self._faults: dict[FaultRecord, bool] = {}
+        self._open_file_faults: frozenset[int] = frozenset()
+        self._damaged: set[int] = set()
+        """The members whose files were damaged or wiped, until they run with what they made of them."""
         self._is_powerless = False
         self._committed: Mapping[int, int] = {}
         self._unreadable = 0
@@ -144,7 +148,15 @@ class Watch:
                 self._output.fault(f"{name}: {fault.inject_proof or 'its effect was not looked for'}")
             if is_healed and not self._faults.get(key):
                 self._output.fault(f"{name}, healed: {fault.heal_proof or 'not looked for'}")
+            if fault.what in list(FileFaultKind) and self._faults.get(key) is not is_healed:
+                self._damaged.update(fault.members)
             self._faults[key] = is_healed
+        self._open_file_faults = frozenset(
+            member_id
+            for fault in faults
+            if fault.what in list(FileFaultKind) and fault.heal_end_ns is None
+            for member_id in fault.members
+        )
         if not self._is_powerless and losses_of(self._run, self._manifest).powerless:
             self._is_powerless = True
             self._output.note(POWER_LOST)
@@ -157,9 +169,20 @@ class Watch:
         if self._manifest.runtime == DOCKER or self._is_powerless:
             self._answers.forget()
             return bool(lines) or any(has_traces)
+        self._find_mended()
         self._committed = committed_positions(self._run, self._manifest)
         has_logs = [self._read_log(member_id, position) for member_id, position in self._committed.items()]
         return bool(lines) or any(has_traces) or any(has_logs)
+
+    def _find_mended(self) -> None:
+        """Read the logs of members again that came back after a file fault. Until its process has made its counters,
+        those of the one before count what was damaged since.
+        """
+        for member_id in sorted(self._damaged - self._open_file_faults):
+            if has_live_counters(self._run.member(member_id).path):
+                self._damaged.remove(member_id)
+                self._logs.read_anew(member_id)
+        self._logs.damaged = frozenset(self._damaged)
 
     def _read_trace(self, member_id: int) -> bool:
         lines = self._traces[member_id].more()

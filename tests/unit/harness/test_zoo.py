@@ -12,7 +12,7 @@ from upheaval.campaign.fingerprint import Fingerprint
 from upheaval.campaign.searches import DELIVERY
 from upheaval.campaign.seed import SeedOutcome
 from upheaval.campaign.swarm import draw_swarm
-from upheaval.campaign.zoo import Search, Shrunk, row_of, run_search
+from upheaval.campaign.zoo import Search, Shrunk, row_of, run_search, write_progress
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
@@ -100,6 +100,24 @@ def test_a_folder_of_other_seeds_is_refused(tmp_path: Path) -> None:
             run_search(other, tmp_path, tmp_path, SEED_S)
 
 
+@pytest.mark.parametrize("digest", ["0" * 64, None], ids=["other", "none"])
+@pytest.mark.parametrize("name", ["timer-fires-twice-0.json", "timer-fires-twice-shrunk.json"])
+def test_what_other_code_caught_is_refused(
+    name: str, digest: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It may escape this code. Files of before have no digest."""
+    write(tmp_path, replace(SEARCH, promise="timers-kept", seeds=2, processor_ms=3_500))
+    write_progress(Shrunk(2, 3, 1, 0, 57, is_over=True), tmp_path / "timer-fires-twice-shrunk.json")
+    command = ["zoo", BUG.name, "--out", str(tmp_path), "--shrink"]
+    assert main(command) == CommandStatus.VALID
+    fields = json.loads((tmp_path / name).read_text())
+    del fields["digest"]
+    (tmp_path / name).write_text(json.dumps(fields if digest is None else {**fields, "digest": digest}))
+    capsys.readouterr()
+    assert main(command) == CommandStatus.REFUSED
+    assert f"{name} is of code that has changed since: give another --out" in capsys.readouterr().err
+
+
 def test_a_search_by_deliveries_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(tmp_path, replace(SEARCH, promise="timers-kept", seeds=2, processor_ms=3_500, search=DELIVERY))
     assert main(["zoo", BUG.name, "--search", DELIVERY, "--out", str(tmp_path), "--json"]) == CommandStatus.VALID
@@ -139,7 +157,7 @@ def test_the_command_says_what_escaped_and_ends_with_1(tmp_path: Path, capsys: p
 def test_a_zoo_that_shrinks_goes_on_with_what_is_shrunk(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(tmp_path, replace(SEARCH, bug="redirect-missing", promise="progress", seeds=2, processor_ms=3_500))
     shrunk = Shrunk(seed=2, members=3, faults=1, operations=0, runs=57, is_over=True, fresh=19, fresh_runs=20)
-    (tmp_path / "redirect-missing-shrunk.json").write_text(json.dumps(asdict(shrunk)), encoding="utf-8")
+    write_progress(shrunk, tmp_path / "redirect-missing-shrunk.json")
     command = ["zoo", "redirect-missing", "--out", str(tmp_path), "--shrink"]
     assert main([*command, "--json"]) == CommandStatus.VALID
     (row,) = json.loads(capsys.readouterr().out)
@@ -198,4 +216,4 @@ def test_an_unknown_bug_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def write(folder: Path, search: Search) -> None:
-    (folder / f"{search.bug}-{search.repeat}.json").write_text(json.dumps(asdict(search)), encoding="utf-8")
+    write_progress(search, folder / f"{search.bug}-{search.repeat}.json")
