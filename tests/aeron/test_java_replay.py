@@ -252,9 +252,11 @@ def test_what_members_of_aeron_do_otherwise_at_each_replay_is_not_checked(record
     assert "two replays of the whole log by Aeron itself differ: one sends '" in replay.why_not
 
 
-@pytest.mark.nightly
-def test_a_service_that_raises_in_copies_alone_runs_in_aeron_itself(recorded: RunFolder, classes: Path) -> None:
-    replay = replayed(recorded, "NeedsModule$AtRequests", classes)
+@pytest.mark.parametrize("name", [pytest.param("AtRequests", marks=pytest.mark.nightly), "AsLeader"])
+def test_a_service_that_raises_in_copies_alone_runs_in_aeron_itself(
+    name: str, recorded: RunFolder, classes: Path
+) -> None:
+    replay = replayed(recorded, f"NeedsModule${name}", classes)
     assert (replay.why_not, replay.difference) == ("", None)
     assert replay.by_aeron.endswith("which no member did")
 

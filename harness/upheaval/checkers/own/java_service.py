@@ -8,7 +8,7 @@ with an effect. A service that needs more than a copy offers runs in single-memb
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -141,7 +141,10 @@ def _judge(run: RunFolder, manifest: Manifest, log_member: int, log_end: int) ->
 
 
 def _require_driven(run: RunFolder, manifest: Manifest, raised: str) -> None:
-    """Check that a service raised on a member, too, if it did in a copy. Raises `_CannotDrive`."""
+    """Check that a service raised on a member, too, if it did in a copy. Raises `_CannotDrive`.
+
+    A member that leads has an archive, for example, which a copy lacks.
+    """
     if not raised:
         return
     members = map(run.member, range(manifest.members))
@@ -187,8 +190,8 @@ class _Judge:
     untimed_ms: Sequence[tuple[int, int]]
 
     def judged(self) -> tuple[JavaReplay, str]:
-        """Judge by copies. Also returns the first exception of the copy that read the whole log; empty if there was
-        none.
+        """Judge by copies. Also returns the first exception of the copy that read the whole log, or the one by which the
+        copy that leads first differs; empty if there is none.
         """
         entries, log = self.entries, self.log
         (other,) = self.service.play(log, [_WHOLE], changed=tuple(Condition))
@@ -200,9 +203,10 @@ class _Judge:
         states = {state.position: state for state in whole.states if state.is_asked}
         note = f"; of a log of {len(log)} entries, {most} places were tried instead of {CUTS}" if most < CUTS else ""
         difference = self._difference(whole, leader, other, begun)
+        raised = self._raised(whole) or ("" if difference is None else difference.raised)
         # Of a copy that stopped on the way it is not known what it would have sent.
         sent = None if leader.ended else self._egress(whole, leader, other)
-        return JavaReplay(states, difference, len(cuts), note, sent), self._raised(whole)
+        return JavaReplay(states, difference, len(cuts), note, sent), raised
 
     def _egress(self, follower: CopyTrail, leader: CopyTrail, other: CopyTrail) -> JavaEgress:
         sent = self._sent(follower)
@@ -242,7 +246,8 @@ class _Judge:
             )
         difference = self._first_difference(whole, leader, hears=False)
         if difference is not None:
-            return Difference(f"a copy that leads {difference.text}; {self._roles(whole)}", difference.position)
+            text = f"a copy that leads {difference.text}; {self._roles(whole)}"
+            return replace(difference, text=text)
         for copy in begun:
             difference = self._first_difference(whole, copy)
             if difference is not None:
