@@ -27,6 +27,10 @@ TIMEOUT_S: Final = 180.0
 _REASON_MAX: Final = 200
 _LINE: Final = b'{"copy":'
 """How each line of a copy begins."""
+_OF_SERVICE: Final = ("-D", "-ea", "-enableassertions", "-da", "-disableassertions", "--add-", "--enable-")
+"""The beginnings of a member's options that its service notices, and not only by memory and speed."""
+_OF_MEMBER: Final = ("-Daeron.", "-Dcom.sun.management.", "-Dupheaval.")
+"""The beginnings of properties of a member that a copy has not: directories and ports, for example."""
 _COUNT: Final = struct.Struct(">i")
 _ENTRY: Final = struct.Struct(">qi")
 _COPY: Final = struct.Struct(">ii??")
@@ -107,11 +111,12 @@ class CopyTrail:
 
 @dataclass(frozen=True, slots=True)
 class JavaService:
-    """The service to copy: `CLASSPATH:Class` in the folder `source`, and the Aeron version."""
+    """The service to copy: `CLASSPATH:Class` in the folder `source`, the Aeron version, and the members' JVM options."""
 
     service: str
     source: str
     version: str
+    options: Sequence[str] = ()
 
     def play(
         self,
@@ -157,7 +162,10 @@ class JavaService:
         return done.stdout
 
     def _command(self, program: str, changed: Collection[Condition], driver: Path) -> list[str]:
+        theirs = (option for option in self.options if option.startswith(_OF_SERVICE))
         options = [
+            # The conditions come later, and so count.
+            *(option for option in theirs if not option.startswith(_OF_MEMBER)),
             f"-Daeron.dir={driver}",
             "-XX:TieredStopAtLevel=1",
             "-Xshare:auto",

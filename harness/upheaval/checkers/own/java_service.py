@@ -6,6 +6,7 @@ from the cluster or write as a snapshot is a finding. Each condition is then tri
 with an effect. A service that needs more than a copy offers runs in single-member Aeron clusters, see `java_members`.
 """
 
+import shlex
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -31,7 +32,17 @@ from upheaval.checkers.own.own_replay import untimed_ms
 from upheaval.checkers.own.played import entries_of, leader_of_term
 from upheaval.checkers.own.replay_process import read_log
 from upheaval.checkers.states.replay import LoggedMessage
-from upheaval.records import Manifest, MemberFolder, Payloads, RunFolder, answer_text, code_digest, read_origin
+from upheaval.records import (
+    FieldError,
+    Manifest,
+    MemberFolder,
+    Payloads,
+    RunFolder,
+    answer_text,
+    code_digest,
+    jsonfields,
+    read_origin,
+)
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.service.api import ClusterTimeUnit
 
@@ -46,6 +57,8 @@ _UNITS_PER_MS: Final[Mapping[int, int]] = {
 }
 _WHOLE: Final = Plan()
 _LEADER: Final = Plan(member_id=2, is_leader=True, does_background_work=True)
+_CLUSTER_FILE: Final = "cluster.json"
+_LAUNCHED: Final = "; its launcher may start it with options or arguments that copies do not have"
 _LEADER_ENDED: Final = "the copy that leads does not read the whole log"
 _ROLES: Final[Mapping[str, Plan]] = {
     "role: cluster.role() or onRoleChange?": Plan(is_leader=True),
@@ -94,6 +107,8 @@ class JavaReplay:
     """The messages to sessions; None if no copy read the log, or the one that leads did not read all of it."""
     by_aeron: str = ""
     """Why single-member Aeron clusters ran the service instead of copies; empty if copies did."""
+    doubt: str = ""
+    """Why members may rightly differ from all copies; empty if nothing explains that."""
     why_not: str = ""
     """Why there is no result; empty if there is one."""
 
@@ -117,7 +132,7 @@ def replay_java(run: RunFolder, manifest: Manifest, log_member: int, log_end: in
         try:
             replay, raised = judge.judged()
             _require_driven(run, manifest, raised)
-            return replay
+            return replace(replay, doubt=_LAUNCHED if _start_of(run, "launcher") else "")
         except _CannotDrive as error:
             return judge.judged_by_aeron(run.member(log_member), str(error))
     except CannotReplayJava as error:
@@ -133,11 +148,20 @@ def _judge(run: RunFolder, manifest: Manifest, log_member: int, log_end: int) ->
     if why_not:
         raise CannotReplayJava(why_not)
     version = versions_of(manifest.system.partition(":")[2])[-1]
-    service = JavaService(manifest.service, str(Path(manifest.source).absolute()), version)
+    source, options = str(Path(manifest.source).absolute()), shlex.split(_start_of(run, "jvm"))
+    service = JavaService(manifest.service, source, version, options)
     log = read_log(str(run.path), log_member, log_end)
     payloads = Payloads.of(run)
     untimed = untimed_ms(run, manifest.members)
     return _Judge(service, log, entries_of(log, payloads), payloads, not manifest.more_services, untimed)
+
+
+def _start_of(run: RunFolder, name: str) -> str:
+    """A text on how members start; empty for a run without it."""
+    try:
+        return jsonfields.text(jsonfields.parse_object(jsonfields.read_text(run.path / _CLUSTER_FILE)), name)
+    except (OSError, FieldError):
+        return ""
 
 
 def _require_driven(run: RunFolder, manifest: Manifest, raised: str) -> None:
@@ -190,8 +214,8 @@ class _Judge:
     untimed_ms: Sequence[tuple[int, int]]
 
     def judged(self) -> tuple[JavaReplay, str]:
-        """Judge by copies. Also returns the first exception of the copy that read the whole log, or the one by which the
-        copy that leads first differs; empty if there is none.
+        """Judge by copies. Also returns the first exception of the copy that read the whole log, or the one by which
+        the copy that leads first differs; empty if there is none.
         """
         entries, log = self.entries, self.log
         (other,) = self.service.play(log, [_WHOLE], changed=tuple(Condition))
@@ -264,7 +288,7 @@ class _Judge:
             untimed_ms=self.untimed_ms,
             payloads=self.payloads,
         )
-        return None if unasked is None else Difference(unasked.detail, unasked.position)
+        return None if unasked is None else Difference(unasked.detail, unasked.position, is_of_members=True)
 
     def _first_difference(self, whole: CopyTrail, other: CopyTrail, *, hears: bool = True) -> Difference | None:
         return first_difference(self.entries, whole, other, hears=hears, payloads=self.payloads)

@@ -25,6 +25,8 @@ class Difference:
     position: int
     raised: str = ""
     """What the copy raises, if it differs in that, or why it does not read the whole log."""
+    is_of_members: bool = False
+    """Whether it is one between the members and all copies."""
 
 
 def first_difference(
