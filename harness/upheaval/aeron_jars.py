@@ -47,6 +47,7 @@ _MANIFEST: Final = "META-INF/MANIFEST.MF"
 _HAS: Final = ("io/aeron/cluster/ConsensusModule.class", "io/aeron/driver/MediaDriver.class")
 _UNKNOWN_TO_MAVEN: Final = ("Could not find artifact", "was not found in")
 """What Maven prints of a version that its registry has not, and of one that it has not found a while ago."""
+_NOTE: Final = re.compile(r"Picked up \w+: |.{1,60} VM warning: ")
 _MAVEN: Final = ("mvn", "-B", "-q", "-Dstyle.color=never", f"{_PLUGIN}:copy")
 
 
@@ -177,9 +178,16 @@ def put_file(source: Path, path: Path) -> None:
 
 
 def problem_of(command: Sequence[str], folder: str | None = None) -> str | None:
-    """What a program that failed has printed; None of one that did not fail."""
+    """What a program in Java that failed has printed, without notes; None of one that did not fail."""
     done = run_program(command, folder=folder, is_joined=True)
-    return done.stdout if done.returncode else None
+    return "\n".join(without_notes(done.stdout)) if done.returncode else None
+
+
+def without_notes(output: str) -> list[str]:
+    """The lines that a program in Java printed, without blank ones and those of the virtual machine, which come first and
+    show options.
+    """
+    return [line for line in output.splitlines() if line.strip() and not _NOTE.match(line)]
 
 
 def _is_of(version: str, digest: str) -> bool:

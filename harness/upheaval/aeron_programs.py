@@ -38,6 +38,8 @@ AERON_LABEL: Final = "upheaval.aeron"
 SERVICES_IN_IMAGE: Final = "/opt/aeron/services/*"
 """Where an image that is built on ours has the jars of its service."""
 IN_IMAGE: Final = "/opt/aeron"
+OWN_OUTPUT: Final = ("-XX:+DisplayVMOutputToStderr", "-Xlog:disable")
+"""The last options for a program whose standard output is read: the virtual machine prints nothing there."""
 _SOURCES: Final = "images/aeron"
 READY_MADE: Final = "member-classes"
 """The folder with the classes for each version as zip files, which `tools/member_classes.py` fills for a wheel."""

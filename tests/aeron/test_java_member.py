@@ -239,7 +239,10 @@ def test_a_member_dials_what_it_is_told_for_an_endpoint_of_another(version: str,
         assert member.stop() == 0, member.last_lines()
 
 
-@pytest.mark.parametrize(("how", "status"), [("terminated", "OK"), ("failed", "TERMINATED"), ("lost", "TERMINATED")])
+@pytest.mark.parametrize(
+    ("how", "status"),
+    [("terminated", "OK"), ("failed", "TERMINATED"), ("lost", "TERMINATED"), ("closed", "TERMINATED")],
+)
 def test_a_service_that_loses_its_module_does_not_end_in_good_order(how: str, status: str, tmp_path: Path) -> None:
     command = program("ServiceEnd", str(tmp_path), how, tests=True)
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=True)

@@ -3,6 +3,7 @@
 One simulated cluster leaves the log for all of them: it runs `accounts_twin.py`, whose log is that of `kinds.Accounts`.
 """
 
+import json
 import re
 import shutil
 import subprocess
@@ -197,6 +198,31 @@ def test_snapshots_and_answers_of_members_are_compared_with_the_replay(recorded:
     assert asked in named.detail
 
 
+@pytest.mark.parametrize(
+    ("start", "verdict", "says"),
+    [
+        ({"jvm": "-Xmx64m -Dkinds.scale=1 -Daeron.dir=/none"}, Verdict.VALID, "copies from 9 snapshots do as it does"),
+        ({"jvm": "-Xmx64m"}, Verdict.INVALID, "copies of the service that read the whole log come to "),
+        ({"launcher": "java Main 1"}, Verdict.UNKNOWN, "its launcher may start it with options or arguments that "),
+    ],
+)
+def test_copies_have_the_properties_that_members_have(
+    start: dict[str, str], verdict: Verdict, says: str, recorded: RunFolder, classes: Path, tmp_path: Path
+) -> None:
+    run = RunFolder(Path(shutil.copytree(recorded.path, tmp_path / "run")))
+    name_service(run, "Scaled", classes)
+    (run.path / "cluster.json").write_text(json.dumps({"jvm": "", "launcher": "", **start}), encoding="utf-8")
+    report = verify_run(run.path)
+    finding = report.finding(Promise.SNAPSHOT_IS_REPLAY)
+    assert finding.verdict is verdict, finding.detail
+    assert says in finding.detail
+    if verdict is Verdict.UNKNOWN:
+        (answers,) = (each for each in report.unchecked if each.promise is Promise.LINEARIZABLE)
+        assert says in answers.why
+    else:
+        assert report.finding(Promise.LINEARIZABLE).verdict is verdict
+
+
 def test_a_service_that_copies_cannot_drive_runs_in_aeron_itself(recorded: RunFolder, classes: Path) -> None:
     name_service(recorded, "NeedsModule", classes)
     finding = verify_run(recorded.path).finding(Promise.SNAPSHOT_IS_REPLAY)
@@ -252,9 +278,11 @@ def test_what_members_of_aeron_do_otherwise_at_each_replay_is_not_checked(record
     assert "two replays of the whole log by Aeron itself differ: one sends '" in replay.why_not
 
 
-@pytest.mark.nightly
-def test_a_service_that_raises_in_copies_alone_runs_in_aeron_itself(recorded: RunFolder, classes: Path) -> None:
-    replay = replayed(recorded, "NeedsModule$AtRequests", classes)
+@pytest.mark.parametrize("name", [pytest.param("AtRequests", marks=pytest.mark.nightly), "AsLeader"])
+def test_a_service_that_raises_in_copies_alone_runs_in_aeron_itself(
+    name: str, recorded: RunFolder, classes: Path
+) -> None:
+    replay = replayed(recorded, f"NeedsModule${name}", classes)
     assert (replay.why_not, replay.difference) == ("", None)
     assert replay.by_aeron.endswith("which no member did")
 

@@ -139,6 +139,7 @@ def events_of(cluster: ProcessCluster) -> list[TraceEvent]:
     [
         ("start", "start: java.lang.IllegalStateException: no archive"),
         ("exit", "the program ended by itself"),
+        ("closes", "service-0: its module has ended"),
     ],
 )
 def test_a_program_that_ends_by_itself_does_not_end_in_order(
@@ -149,6 +150,7 @@ def test_a_program_that_ends_by_itself_does_not_end_in_order(
     cluster.member(0).node.start()
     end = ended(cluster)
     assert (end.fields["status"], end.fields["reason"]) == (7, reason)
+    assert "cluster-end" not in {event.event for event in events_of(cluster)}
 
 
 def test_a_program_that_takes_its_signals_after_its_launches_ends_in_order(

@@ -21,7 +21,7 @@ from upheaval.errors import UnknownOutcome, UsageError
 from upheaval.records import BACKUP, CompanionStatus, MemberFolder
 from upheaval.system.aeron import CLASS_PATH_VARIABLE, FOLDER_IN_CONTAINER, AeronSystem
 from upheaval.system.aeron_files import PROPERTIES_FILE, counters_file, driver_pid, is_running
-from upheaval.system.aeron_launcher import LaunchInside, launch_inside
+from upheaval.system.aeron_launcher import TOOL_OPTIONS, LaunchInside, launch_inside
 from upheaval.system.companion_status import status_in_folder
 from upheaval.system.process_table import (
     COMPONENT_VARIABLE,
@@ -191,6 +191,8 @@ def main(arguments: Sequence[str]) -> int:
                 print(json.dumps(asdict(backup)))
             return 0 if backup.alive and backup.state is not None else 1
         case ["tool", *words]:
+            # They are the member's: the port of a debugger, for example, is taken.
+            os.environ.pop(TOOL_OPTIONS, None)
             options = parse(words)
             return finish(options, lambda: AeronSystem().tool(options, Path(IN_IMAGE, JAR)), "upheaval tool")
         case _:

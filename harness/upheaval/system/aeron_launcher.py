@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from upheaval.aeron_jars import jar
+from upheaval.aeron_jars import jar, without_notes
 from upheaval.aeron_programs import AGENT, IN_IMAGE, JAR, agent_jar
 from upheaval.errors import UsageError
 from upheaval.records import TOGETHER
@@ -166,9 +166,5 @@ def _require_java_takes(java: str, text: str, options: Sequence[str]) -> None:
         limit = f"within {_JAVA_LIMIT_S:g} s"
         raise UsageError(f"jvm {text!r}: java -version did not end {limit}: leave out what makes it wait") from None
     if done.returncode:
-        lines = [line for line in (done.stdout + done.stderr).splitlines() if line and not _is_note(line)]
+        lines = without_notes(done.stdout + done.stderr)
         raise UsageError(f"jvm {text!r}: {lines[0] if lines else 'java does not take it'}")
-
-
-def _is_note(line: str) -> bool:
-    return line.startswith("Picked up ")

@@ -8,7 +8,8 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-from upheaval.aeron_programs import java_line
+from upheaval.aeron_jars import without_notes
+from upheaval.aeron_programs import OWN_OUTPUT, java_line
 from upheaval_chaos.programs import run_program
 from upheaval_node.protocol.cluster_mark_messages import ClusterComponentType
 from upheaval_node.tool.__main__ import Options
@@ -46,7 +47,7 @@ def ask(options: Options, aeron: Path) -> Answer:
     timeout_ms = max(QUERY_TIMEOUT_MS, options.timeout_ms)
     waits_ms = ADMIN_COMMANDS[words[0]].wait_ms if words[0] in ADMIN_COMMANDS else 0
     timeout = f"-Daeron.cluster.tool.timeout={timeout_ms}ms"
-    command = java_line([str(aeron)], _PROGRAM, cluster_dir_of(folder), *words, options=[timeout])
+    command = java_line([str(aeron)], _PROGRAM, cluster_dir_of(folder), *words, options=[timeout, *OWN_OUTPUT])
     limit_s = (timeout_ms + waits_ms + _START_MS) / 1000
     try:
         done = run_program(command, limit_s=limit_s)
@@ -54,7 +55,7 @@ def ask(options: Options, aeron: Path) -> Answer:
         raise ToolFault(f"Aeron's ClusterTool does not end within {limit_s:g} s") from None
     lines = done.stdout.splitlines()
     if done.returncode == FAULT:
-        raised = next((line for line in done.stderr.splitlines() if line.strip()), "it gave no reason")
+        raised = next(iter(without_notes(done.stderr)), "it gave no reason")
         raise ToolFault(f"Aeron's ClusterTool: {raised}")
     if done.returncode:
         return Answer(lines, {"reason": lines[0] if lines else ""}, done.returncode)

@@ -1,6 +1,7 @@
 import io.aeron.archive.Archive;
 import io.aeron.archive.ArchiveThreadingMode;
 import io.aeron.cluster.ConsensusModule;
+import io.aeron.cluster.ElectionState;
 import io.aeron.cluster.service.ClusteredServiceContainer;
 import io.aeron.driver.MediaDriver;
 import io.aeron.driver.ThreadingMode;
@@ -11,8 +12,8 @@ import sun.misc.Signal;
 
 /**
  * Starts one member that does one thing otherwise than most: its archive does not {@code start}, it calls
- * {@code exit} when all runs, a {@code hook} of it does, an {@code invoker} runs its module, or it {@code late} takes
- * SIGTERM for itself alone; {@code plain} is as most.
+ * {@code exit} when all runs, it {@code closes} its module before its service, a {@code hook} of it exits, an
+ * {@code invoker} runs its module, or it {@code late} takes SIGTERM for itself alone; {@code plain} is as most.
  */
 public final class OddMember {
     private OddMember() {
@@ -47,6 +48,14 @@ public final class OddMember {
             if (odd.equals("exit")) {
                 System.exit(0);
             }
+            if (odd.equals("closes")) {
+                waitForLeader(module);
+                Thread.sleep(100);
+                fourth.close();
+                // The service finds that.
+                end.await();
+                return;
+            }
             if (odd.equals("late")) {
                 Signal.handle(new Signal("TERM"), signal -> end.countDown());
             }
@@ -58,6 +67,14 @@ public final class OddMember {
                 }
             }
             end.await();
+        }
+    }
+
+    /** The service reads the log soon then. */
+    private static void waitForLeader(final ConsensusModule.Context module) throws InterruptedException {
+        while (ElectionState.get(module.electionStateCounter().get()) != ElectionState.CLOSED
+            || module.commitPositionCounter().get() == 0) {
+            Thread.sleep(100);
         }
     }
 }

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from upheaval.system import aeron_tool
+from upheaval.system import aeron_inside, aeron_tool
 from upheaval.system.aeron import AeronSystem
 from upheaval.system.aeron_files import PROPERTIES_FILE, properties_text
 from upheaval_node.files import cnc
@@ -54,6 +54,22 @@ def test_a_tool_that_does_not_end_is_a_fault(java: Path, tmp_path: Path, monkeyp
     java.write_text("#!/bin/sh\nexec sleep 600\n", encoding="utf-8")
     with pytest.raises(ToolFault, match=r"^Aeron's ClusterTool does not end within 0\.1 s$"):
         aeron_tool.ask(parse([str(tmp_path), "list-members"]), java)
+
+
+def test_the_reason_of_the_tool_comes_after_the_notes_of_java(java: Path, tmp_path: Path) -> None:
+    notes = ("Picked up JAVA_TOOL_OPTIONS: -Ddesk.secret=pass", "OpenJDK 64-Bit Server VM warning: no perf data")
+    lines = "".join(f"echo '{line}' >&2\n" for line in (*notes, "", "java.lang.X: no mark file", " at Y"))
+    java.write_text(f"#!/bin/sh\n{lines}exit 1\n", encoding="utf-8")
+    with pytest.raises(ToolFault, match=r"^Aeron's ClusterTool: java.lang.X: no mark file$"):
+        aeron_tool.ask(parse([str(tmp_path), "list-members"]), java)
+
+
+def test_in_a_container_the_tool_runs_without_the_options_of_the_member(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-agentlib:jdwp=transport=dt_socket,server=y,address=*:5005")
+    aeron_inside.main(["tool", str(tmp_path), "list-members"])
+    assert "JAVA_TOOL_OPTIONS" not in os.environ
 
 
 @pytest.fixture

@@ -144,4 +144,9 @@ HISTORY: Final = _judged(
     lambda evidence: witness.history_complete(evidence.placed),
     lambda evidence: [of_calls.explained(evidence.counted_calls)],
 )
-LINEARIZABLE: Final = Checker("linearizable", (Promise.LINEARIZABLE,), _BY_ANSWERS | {Source.CODE}, _check_linearizable)
+LINEARIZABLE: Final = Checker(
+    "linearizable",
+    (Promise.LINEARIZABLE,),
+    _BY_ANSWERS | {Source.CODE, Source.CONFIGURATIONS},
+    _check_linearizable,
+)

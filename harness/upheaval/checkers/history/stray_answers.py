@@ -125,6 +125,6 @@ STRAY_ANSWERS: Final = Checker(
     "stray-answers",
     (Promise.ANSWERED_ONCE,),
     frozenset((Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER))
-    | {Source.HISTORY, Source.SESSIONS, Source.STRAYS, Source.CODE, Source.CONTROLS},
+    | {Source.HISTORY, Source.SESSIONS, Source.STRAYS, Source.CODE, Source.CONTROLS, Source.CONFIGURATIONS},
     of_whole_log((Promise.ANSWERED_ONCE,), _check),
 )

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from upheaval.aeron_jars import jar
-from upheaval.aeron_programs import java_line, member_classes
+from upheaval.aeron_programs import OWN_OUTPUT, java_line, member_classes
 from upheaval.checkers.own.effects import Effects
 from upheaval.checkers.states.replay import LoggedMessage
 from upheaval.errors import HarnessError
@@ -25,6 +25,12 @@ from upheaval.records.class_path import class_name, class_path_of
 PROGRAM: Final = "upheaval.replay.Replay"
 TIMEOUT_S: Final = 180.0
 _REASON_MAX: Final = 200
+_LINE: Final = b'{"copy":'
+"""How each line of a copy begins."""
+_OF_SERVICE: Final = ("-D", "-ea", "-enableassertions", "-da", "-disableassertions", "--add-", "--enable-")
+"""The beginnings of a member's options that its service notices, and not only by memory and speed."""
+_OF_MEMBER: Final = ("-Daeron.", "-Dcom.sun.management.", "-Dupheaval.")
+"""The beginnings of properties of a member that a copy has not: directories and ports, for example."""
 _COUNT: Final = struct.Struct(">i")
 _ENTRY: Final = struct.Struct(">qi")
 _COPY: Final = struct.Struct(">ii??")
@@ -105,11 +111,12 @@ class CopyTrail:
 
 @dataclass(frozen=True, slots=True)
 class JavaService:
-    """The service to copy: `CLASSPATH:Class` in the folder `source`, and the Aeron version."""
+    """The service to copy: `CLASSPATH:Class` in the folder `source`, the Aeron version, and the members' JVM options."""
 
     service: str
     source: str
     version: str
+    options: Sequence[str] = ()
 
     def play(
         self,
@@ -155,7 +162,10 @@ class JavaService:
         return done.stdout
 
     def _command(self, program: str, changed: Collection[Condition], driver: Path) -> list[str]:
+        theirs = (option for option in self.options if option.startswith(_OF_SERVICE))
         options = [
+            # The conditions come later, and so count.
+            *(option for option in theirs if not option.startswith(_OF_MEMBER)),
             f"-Daeron.dir={driver}",
             "-XX:TieredStopAtLevel=1",
             "-Xshare:auto",
@@ -164,6 +174,7 @@ class JavaService:
                 for condition in Condition
                 for option in (_CHANGED if condition in changed else _USUAL)[condition]
             ),
+            *OWN_OUTPUT,
         ]
         ours = [str(jar(self.version)), str(member_classes(self.version))]
         class_path = [str(Path(path).absolute()) for path in class_path_of(self.service, [self.source])]
@@ -181,9 +192,14 @@ def _orders(log: Sequence[LoggedMessage], plans: Sequence[Plan], cuts: Collectio
 
 
 def effects_by_copy(output: bytes, plans: Sequence[Plan]) -> list[CopyTrail]:
-    """Parse the output of the copies. It may end in a truncated line if the process ended early."""
+    """Parse the output of the copies. It may end in a truncated line if the process ended early.
+
+    Lines of the virtual machine, or of code that writes to the process's standard output, are passed over.
+    """
     trails = [CopyTrail(plan) for plan in plans]
     for line in output.splitlines():
+        if _LINE not in line:
+            continue
         try:
             fields = json.loads(line)
         except ValueError:

@@ -6,9 +6,10 @@ from the cluster or write as a snapshot is a finding. Each condition is then tri
 with an effect. A service that needs more than a copy offers runs in single-member Aeron clusters, see `java_members`.
 """
 
+import shlex
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -32,7 +33,17 @@ from upheaval.checkers.own.own_replay import untimed_ms
 from upheaval.checkers.own.played import entries_of, leader_of_term
 from upheaval.checkers.own.replay_process import read_log
 from upheaval.checkers.states.replay import LoggedMessage
-from upheaval.records import Manifest, MemberFolder, Payloads, RunFolder, answer_text, code_digest, read_origin
+from upheaval.records import (
+    FieldError,
+    Manifest,
+    MemberFolder,
+    Payloads,
+    RunFolder,
+    answer_text,
+    code_digest,
+    jsonfields,
+    read_origin,
+)
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.service.api import ClusterTimeUnit
 
@@ -42,6 +53,8 @@ _AT_ONCE: Final = 2
 _RAISED: Final = "service-raised"
 _WHOLE: Final = Plan()
 _LEADER: Final = Plan(member_id=2, is_leader=True, does_background_work=True)
+_CLUSTER_FILE: Final = "cluster.json"
+_LAUNCHED: Final = "; its launcher may start it with options or arguments that copies do not have"
 _LEADER_ENDED: Final = "the copy that leads does not read the whole log"
 _ROLES: Final[Mapping[str, Plan]] = {
     "role: cluster.role() or onRoleChange?": Plan(is_leader=True),
@@ -90,6 +103,8 @@ class JavaReplay:
     """The messages to sessions; None if no copy read the log, or the one that leads did not read all of it."""
     by_aeron: str = ""
     """Why single-member Aeron clusters ran the service instead of copies; empty if copies did."""
+    doubt: str = ""
+    """Why members may rightly differ from all copies; empty if nothing explains that."""
     why_not: str = ""
     """Why there is no result; empty if there is one."""
 
@@ -113,7 +128,7 @@ def replay_java(run: RunFolder, manifest: Manifest, log_member: int, log_end: in
         try:
             replay, raised = judge.judged()
             _require_driven(run, manifest, raised)
-            return replay
+            return replace(replay, doubt=_LAUNCHED if _start_of(run, "launcher") else "")
         except _CannotDrive as error:
             return judge.judged_by_aeron(run.member(log_member), str(error))
     except CannotReplayJava as error:
@@ -129,15 +144,27 @@ def _judge(run: RunFolder, manifest: Manifest, log_member: int, log_end: int) ->
     if why_not:
         raise CannotReplayJava(why_not)
     version = versions_of(manifest.system.partition(":")[2])[-1]
-    service = JavaService(manifest.service, str(Path(manifest.source).absolute()), version)
+    source, options = str(Path(manifest.source).absolute()), shlex.split(_start_of(run, "jvm"))
+    service = JavaService(manifest.service, source, version, options)
     log = read_log(str(run.path), log_member, log_end)
     payloads = Payloads.of(run)
     untimed = untimed_ms(run, manifest.members)
     return _Judge(service, log, entries_of(log, payloads), payloads, not manifest.more_services, untimed)
 
 
+def _start_of(run: RunFolder, name: str) -> str:
+    """A text on how members start; empty for a run without it."""
+    try:
+        return jsonfields.text(jsonfields.parse_object(jsonfields.read_text(run.path / _CLUSTER_FILE)), name)
+    except (OSError, FieldError):
+        return ""
+
+
 def _require_driven(run: RunFolder, manifest: Manifest, raised: str) -> None:
-    """Check that a service raised on a member, too, if it did in a copy. Raises `_CannotDrive`."""
+    """Check that a service raised on a member, too, if it did in a copy. Raises `_CannotDrive`.
+
+    A member that leads has an archive, for example, which a copy lacks.
+    """
     if not raised:
         return
     members = map(run.member, range(manifest.members))
@@ -183,8 +210,8 @@ class _Judge:
     untimed_ms: Sequence[tuple[int, int]]
 
     def judged(self) -> tuple[JavaReplay, str]:
-        """Judge by copies. Also returns the first exception of the copy that read the whole log; empty if there was
-        none.
+        """Judge by copies. Also returns the first exception of the copy that read the whole log, or the one by which
+        the copy that leads first differs; empty if there is none.
         """
         entries, log = self.entries, self.log
         (other,) = self.service.play(log, [_WHOLE], changed=tuple(Condition))
@@ -196,9 +223,10 @@ class _Judge:
         states = {state.position: state for state in whole.states if state.is_asked}
         note = f"; of a log of {len(log)} entries, {most} places were tried instead of {CUTS}" if most < CUTS else ""
         difference = self._difference(whole, leader, other, begun)
+        raised = self._raised(whole) or ("" if difference is None else difference.raised)
         # Of a copy that stopped on the way it is not known what it would have sent.
         sent = None if leader.ended else self._egress(whole, leader, other)
-        return JavaReplay(states, difference, len(cuts), note, sent), self._raised(whole)
+        return JavaReplay(states, difference, len(cuts), note, sent), raised
 
     def _egress(self, follower: CopyTrail, leader: CopyTrail, other: CopyTrail) -> JavaEgress:
         sent = self._sent(follower)
@@ -238,7 +266,8 @@ class _Judge:
             )
         difference = self._first_difference(whole, leader, hears=False)
         if difference is not None:
-            return Difference(f"a copy that leads {difference.text}; {self._roles(whole)}", difference.position)
+            text = f"a copy that leads {difference.text}; {self._roles(whole)}"
+            return replace(difference, text=text)
         for copy in begun:
             difference = self._first_difference(whole, copy)
             if difference is not None:
@@ -255,7 +284,7 @@ class _Judge:
             untimed_ms=self.untimed_ms,
             payloads=self.payloads,
         )
-        return None if unasked is None else Difference(unasked.detail, unasked.position)
+        return None if unasked is None else Difference(unasked.detail, unasked.position, is_of_members=True)
 
     def _first_difference(self, whole: CopyTrail, other: CopyTrail, *, hears: bool = True) -> Difference | None:
         return first_difference(self.entries, whole, other, hears=hears, payloads=self.payloads)

@@ -23,6 +23,10 @@ class Difference:
 
     text: str
     position: int
+    raised: str = ""
+    """What the copy raises, if it differs in that, or why it does not read the whole log."""
+    is_of_members: bool = False
+    """Whether it is one between the members and all copies."""
 
 
 def first_difference(
@@ -42,13 +46,14 @@ def first_difference(
     if done is not None and (wrote is None or done.index < wrote[0].entries):
         entry = entries[done.index]
         text = f"{done.other} where {WHOLE} {done.whole}, at the entry at position {entry.position}, {entry.text}"
-        return Difference(text, entry.position)
+        raised = others[done.index - begin].raised if done.aspect is cuts.Aspect.RAISED else ""
+        return Difference(text, entry.position, raised)
     if wrote is not None:
         right, wrong = wrote
         text = f"writes another snapshot after position {wrong.position}: {_state_difference(right, wrong, payloads)}"
         return Difference(text, wrong.position)
     if other.ended:
-        return Difference(other.ended, entries[begin - 1].position if begin else 0)
+        return Difference(other.ended, entries[begin - 1].position if begin else 0, other.ended)
     return None
 
 

@@ -85,6 +85,7 @@ def _of_java(replay: JavaReplay, sessions: tuple[int, ...]) -> Mapping[str, Any]
         "as_leader": {str(session): replayed.as_leader.get(session, ()) for session in sessions},
         "is_steady": replayed.is_steady,
         "terms": replayed.terms,
+        "doubt": replay.doubt,
     }
 
 
@@ -100,8 +101,10 @@ def _judged(
         if broken is not None:
             who = "" if broken.leader is None else f", member {broken.leader} led"
             members = () if broken.leader is None else (broken.leader,)
-            detail = f"session {session} {broken.detail}{who}{cause}"
-            return Finding(Promise.ANSWERED_ONCE, Verdict.INVALID, detail, members=members, position=broken.position)
+            doubt = replayed.get("doubt", "")
+            detail = f"session {session} {broken.detail}{who}{cause}{doubt}"
+            verdict = Verdict.UNKNOWN if doubt else Verdict.INVALID
+            return Finding(Promise.ANSWERED_ONCE, verdict, detail, members=members, position=broken.position)
     count = sum(map(len, news.values()))
     detail = f"{count} messages of sessions besides answers are those of a replay, in its order (sessions: {len(news)})"
     return Finding(Promise.ANSWERED_ONCE, Verdict.VALID, detail)

@@ -115,7 +115,10 @@ def _by_replay(
 def _by_copies(replay: JavaReplay, answers: Mapping[int, str], payloads: Payloads) -> dict[str, Any]:
     """Compare the answers with those of copies in Java."""
     try:
-        return compare_answers(replay.egress, answers, payloads)
+        compared = compare_answers(replay.egress, answers, payloads)
+        if "wrong" in compared:
+            compared["wrong"]["doubt"] = replay.doubt
+        return compared
     except CannotReplayJava as error:
         return {"why": str(error)}
 
@@ -171,13 +174,15 @@ def judge_answers(source: str, placed: PlacedCalls, entries: Sequence[CallEntry]
     failed, with the `position`; or the first `wrong` answer.
     """
     wrong, late = answer.get("wrong"), _overtaken(placed, entries)
-    if wrong is not None and (late is None or wrong["position"] <= (late.position or 0)):
+    doubt = "" if wrong is None else wrong.get("doubt", "")
+    if wrong is not None and (late is None or (wrong["position"] <= (late.position or 0) and not doubt)):
         call = placed.by_position[wrong["position"]]
         detail = (
             f"call {call.key} (operation {call.id}) at position {wrong['position']}, {wrong['request']}: "
-            f"expected {wrong['expected']} by {source}, got {wrong['got']}{wrong.get('cause', '')}"
+            f"expected {wrong['expected']} by {source}, got {wrong['got']}{wrong.get('cause', '')}{doubt}"
         )
-        return Finding(Promise.LINEARIZABLE, Verdict.INVALID, detail, position=wrong["position"], operation=call.id)
+        verdict = Verdict.UNKNOWN if doubt else Verdict.INVALID
+        return Finding(Promise.LINEARIZABLE, verdict, detail, position=wrong["position"], operation=call.id)
     if late is not None:
         return late
     if answer.get("why"):

@@ -22,7 +22,9 @@ def judge_java(recorded: Iterable[MemberState], replay: JavaReplay, finding: Fin
         return NotApplicable(Promise.SNAPSHOT_IS_REPLAY, f"states are not replayed: {replay.why_not}", is_gap=True)
     if replay.difference is not None:
         first = replay.difference
-        return replace(finding, verdict=Verdict.INVALID, detail=first.text, position=first.position)
+        doubt = replay.doubt if first.is_of_members else ""
+        verdict = Verdict.UNKNOWN if doubt else Verdict.INVALID
+        return replace(finding, verdict=verdict, detail=f"{first.text}{doubt}", position=first.position)
     if replay.by_aeron:
         alone = "a member of Aeron alone does the same from the last snapshot as one that reads the whole log"
         return replace(finding, detail=f"{finding.detail}; {alone}, and copies were not used: {replay.by_aeron}")
@@ -38,10 +40,11 @@ def judge_java(recorded: Iterable[MemberState], replay: JavaReplay, finding: Fin
         detail = (
             f"the snapshot of service {snapshot.service_id} of {snapshot.owner} at position {snapshot.position} has "
             f"the state {snapshot.hash[:_DIGITS]}; copies of the service that read the whole log come to "
-            f"{right.digest[:_DIGITS]}, under all conditions and in both roles{where}"
+            f"{right.digest[:_DIGITS]}, under all conditions and in both roles{where}{replay.doubt}"
         )
+        verdict = Verdict.UNKNOWN if replay.doubt else Verdict.INVALID
         members = (snapshot.member_id,) if snapshot.member_id >= 0 else ()
-        return replace(finding, verdict=Verdict.INVALID, detail=detail, members=members, position=snapshot.position)
+        return replace(finding, verdict=verdict, detail=detail, members=members, position=snapshot.position)
     if not compared and not replay.cuts:
         why = "the log has no entry after which a copy of the service could begin"
         return NotApplicable(Promise.SNAPSHOT_IS_REPLAY, f"states are not replayed: {why}", is_gap=True)

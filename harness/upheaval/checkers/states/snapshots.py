@@ -422,6 +422,6 @@ SNAPSHOTS: Final = Checker(
     "snapshots",
     _PROMISES,
     frozenset((Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER, Source.COMPANIONS))
-    | {Source.ORIGIN, Source.CODE},
+    | {Source.ORIGIN, Source.CODE, Source.CONFIGURATIONS},
     of_whole_log(_PROMISES, _check),
 )

@@ -42,4 +42,15 @@ public class NeedsModule extends Accounts {
             super.add(name, amount);
         }
     }
+
+    /** It needs the module when it begins to lead. */
+    public static final class AsLeader extends Accounts {
+        @Override
+        public void onRoleChange(final Cluster.Role newRole) {
+            if (newRole == Cluster.Role.LEADER
+                && ClusterCounters.find(cluster.aeron().countersReader(), COMMIT_POSITION, 0) < 0) {
+                throw new IllegalStateException("no consensus module");
+            }
+        }
+    }
 }

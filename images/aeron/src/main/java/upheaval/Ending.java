@@ -11,6 +11,7 @@ final class Ending {
     private boolean isOrdered;
     private boolean isExpected;
     private boolean isDefect;
+    private boolean isModuleLost;
     private String reason;
     private String hook;
     private String fatal;
@@ -37,6 +38,7 @@ final class Ending {
         if (hook == null || hook.startsWith(component)) {
             hook = component + ": its module has ended";
         }
+        isModuleLost = true;
         begun.countDown();
     }
 
@@ -51,13 +53,13 @@ final class Ending {
 
     /**
      * The program of the member ends, for {@code why} where nothing else has ended it. A hook that ends the program keeps
-     * its component from giving the reason: then the cluster has ended if it {@code hasTerminated} the services.
+     * its component from giving the reason: then the cluster has ended if it {@code hasTerminated} module and services.
      */
     synchronized void onProgramEnd(final String why, final boolean hasTerminated) {
         if (reason != null) {
             return;
         }
-        isExpected = hook != null && fatal == null && hasTerminated;
+        isExpected = hook != null && fatal == null && !isModuleLost && hasTerminated;
         reason = hook == null ? why : hook;
         begun.countDown();
     }

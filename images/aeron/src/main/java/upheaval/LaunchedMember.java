@@ -199,7 +199,8 @@ final class LaunchedMember {
         }
         ending.onProgramEnd(
             whyUnstarted == null ? "the program ended by itself" : whyUnstarted,
-            !services.isEmpty() && services.values().stream().allMatch(TracedService::isTerminated));
+            !services.isEmpty() && services.values().stream().allMatch(TracedService::isTerminated)
+                && watch != null && watch.wasTerminating());
         final long longestStallNs = Stream.of(watch, process)
             .filter(Objects::nonNull).mapToLong(StallWatch::longestStallNs).max().orElse(0);
         ending.trace(trace, watch, config.services.size(), siblings, longestStallNs);

@@ -23,6 +23,7 @@ final class ModuleWatch extends StallWatch {
     private volatile long leadershipTermId = -1;
     private volatile long commitPosition = -1;
     private volatile boolean hasEnded;
+    private volatile boolean wasTerminating;
 
     ModuleWatch(final Trace trace, final int memberId) {
         super(trace);
@@ -61,6 +62,11 @@ final class ModuleWatch extends StallWatch {
         if (!module.useAgentInvoker()) {
             measureStall();
         }
+    }
+
+    /** Whether the module was seen to end with its cluster, or to leave it. If an invoker runs it, that cannot be seen. */
+    boolean wasTerminating() {
+        return wasTerminating || module.useAgentInvoker();
     }
 
     /** Whether the module went through a cycle and is still open. */
@@ -120,6 +126,9 @@ final class ModuleWatch extends StallWatch {
                 trace.event("module_state", "old", state.name(), "new", found.name());
             }
             state = found;
+            if (found == ConsensusModule.State.TERMINATING || found == ConsensusModule.State.QUITTING) {
+                wasTerminating = true;
+            }
         }
     }
 

@@ -66,7 +66,7 @@ final class TracedService extends DelegatingService {
         return error != null && (error == latest || hasRaised(error.getCause()));
     }
 
-    /** Whether its module has ended it, at a position of the log. */
+    /** Whether its module has ended it, or its container was closed, at a position of the log. */
     boolean isTerminated() {
         return isTerminated;
     }
