@@ -32,7 +32,7 @@ from upheaval_node.settings import KIB, MIB, MemberSettings, profile_settings
 
 SEGMENT = 64 * KIB
 LONG = 6000
-"""Of the texts that the load has echoed: a few hundred operations fill several small segments. A message has 8 KiB."""
+"""Of the texts that the load has echoed: an operation takes 250 bytes on average. A message has at most 8 KiB."""
 PLAIN = parse_scenario(f"title x\n{WORKLOAD}wait operations 1\n", name="plain", where="plain")
 
 
@@ -41,11 +41,11 @@ def small_segments() -> MemberSettings:
     return replace(profile, archive=replace(profile.archive, segment_length=SEGMENT))
 
 
-def purged(who: str, operations: int = 250, times: int = 1, rate: int = 300) -> Scenario:
+def purged(who: str, operations: int = 450, times: int = 1, load: str = "rate=300") -> Scenario:
     """A member returns without the beginning of its log, leads or follows, and loses the leader."""
     waits = f"wait operations {operations}\n" * times
     text = f"""title A log that begins at the segment of a snapshot
-        workload rate={rate}
+        workload {load}
         {waits}
         snapshot
         wait operations 20
@@ -120,7 +120,7 @@ def test_a_later_begin_is_explained_by_the_purge_alone(tmp_path: Path) -> None:
 
 @pytest.mark.heavy
 def test_a_member_in_a_process_returns_with_the_rest_of_its_log(tmp_path: Path) -> None:
-    scenario = purged("follower", operations=1000, times=3)
+    scenario = purged("follower", operations=1500, times=4, load="rate=500")
     stage = LiveStage(scenario, PROCESS, 1, tmp_path / "run")
     require_later_begin(stage.run, run_on(stage, scenario, PROCESS), MIB)
 
@@ -128,7 +128,7 @@ def test_a_member_in_a_process_returns_with_the_rest_of_its_log(tmp_path: Path) 
 @pytest.mark.heavy
 @pytest.mark.nightly
 def test_a_member_in_a_container_returns_with_the_rest_of_its_log(tmp_path: Path) -> None:
-    scenario = purged("follower", operations=1000, times=3)
+    scenario = purged("follower", operations=1500, times=4, load="rate=500")
     stage = LiveStage(scenario, DOCKER, 1, tmp_path / "run")
     require_later_begin(stage.run, run_on(stage, scenario, DOCKER), MIB)
 
@@ -137,7 +137,7 @@ def test_a_member_in_a_container_returns_with_the_rest_of_its_log(tmp_path: Path
 @pytest.mark.nightly
 @pytest.mark.parametrize("runtime", [PROCESS, DOCKER])
 def test_a_member_of_aeron_returns_with_the_rest_of_its_log(runtime: str, tmp_path: Path) -> None:
-    scenario = purged("follower", operations=8000, times=6, rate=1000).on_system("aeron")
+    scenario = purged("follower", operations=9000, times=9, load="rate=4000 slots=32").on_system("aeron")
     stage = LiveStage(scenario, runtime, 1, tmp_path / "run")
     require_later_begin(stage.run, run_on(stage, scenario, runtime), 16 * MIB)
 
@@ -150,7 +150,7 @@ def opened(path: Path) -> SimulatedStage:
     scenario = replace(PLAIN, workload=replace(PLAIN.workload, rate=300, text_length=LONG))
     stage = SimulatedStage(scenario, 1, path, settings=small_segments())
     stage.open(print)
-    stage.wait_until(lambda: stage.acknowledged() >= 300, 30.0, "operations")
+    stage.wait_until(lambda: stage.acknowledged() >= 450, 30.0, "operations")
     return stage
 
 

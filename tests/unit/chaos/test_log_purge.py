@@ -15,6 +15,7 @@ from upheaval_node.archive.catalog import RecordingEntry, decode_catalog, encode
 from upheaval_node.archive.checksums import checksum_named
 from upheaval_node.files import layout
 from upheaval_node.files.recording_log_entry import Entry, EntryType, encode_entry
+from upheaval_node.protocol.archive_messages import RecordingSignal
 from upheaval_node.settings import KIB, ArchiveSettings
 from upheaval_node.types import Position, TermId
 
@@ -105,7 +106,7 @@ def test_the_catalog_is_that_of_an_archive_that_purged_the_segments_itself() -> 
         offer(world, publication, bytes(992))
     world.settle()
     publication.close()
-    world.settle()
+    world.until(lambda: any(each.signal == RecordingSignal.STOP for each in member.client.signals))
     names = [f"archive/{name}" for name in member.storage.names("archive")]
     contents = {name: member.storage.content(name) for name in names}
     log = replace(snapshot_set(SNAPSHOT)[1], recording_id=0, type=EntryType.TERM)
