@@ -14,8 +14,7 @@ import socket
 import sys
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from types import MethodType
 from typing import Any, Final
