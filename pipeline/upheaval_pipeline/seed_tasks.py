@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
-from upheaval.campaign.seed import SeedOrigin, SeedOutcome, try_origin
+from upheaval.campaign.kept import keep_run
+from upheaval.campaign.seed import Keep, SeedOrigin, SeedOutcome, try_origin
 from upheaval.records import owned_folder
 from upheaval_pipeline.workers import settle
 
@@ -39,7 +40,7 @@ def in_seed_tasks(
     context, group = spark.sparkContext, uuid4().hex
     length = SEEDS_OF_A_CORE * max(context.defaultParallelism, 1)
     jobs = [origins[begin : begin + length] for begin in range(0, len(origins), length)]
-    work = partial(_tried, keep=None if keep is None else keep.absolute())
+    work = partial(_tried, keep=None if keep is None else partial(keep_run, out=keep.absolute()))
 
     def run(job: Sequence[SeedOrigin]) -> list[SeedOutcome | str]:
         context.setJobGroup(group, "seeds of a campaign", interruptOnCancel=True)
@@ -66,7 +67,7 @@ def in_seed_tasks(
                     break
 
 
-def _tried(origin: SeedOrigin, keep: Path | None) -> SeedOutcome | str:
+def _tried(origin: SeedOrigin, keep: Keep | None) -> SeedOutcome | str:
     """The outcome, or the trace of a defect, which no other task would be without."""
     settle()
     with owned_folder("campaign") as scratch:

@@ -246,6 +246,19 @@ def test_what_other_programs_print_is_read_in_one_way() -> None:
     assert [f"{file.path}: {found}" for file in python_files(*PACKAGES) for found in own.findall(file.text)] == []
 
 
+def test_temporary_folders_are_found_after_their_process_was_killed() -> None:
+    """`upheaval clean` removes those of `owned_folder`. One with a `dir` is beside what takes its place."""
+    others = [
+        f"{file.path}:{node.lineno}"
+        for file in python_files("harness", "chaos", "pipeline")
+        for node in file.nodes
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func).rpartition(".")[2] in ("TemporaryDirectory", "mkdtemp")
+        and all(keyword.arg != "dir" for keyword in node.keywords)
+    ]
+    assert others == []
+
+
 def test_commands_read_typed_options() -> None:
     """Only `upheaval_chaos.options` reads the namespace of a parser. Locust's page gets one, which we do not read."""
     places = {"chaos/upheaval_chaos/options.py", "harness/upheaval/load/runner.py"}

@@ -11,11 +11,12 @@ from typing import NoReturn
 
 import pytest
 
-from upheaval.campaign.campaign import Summary, in_processes, run_campaign
-from upheaval.campaign.kept import KEPT_MAX, keep_run, mark_kept
+from upheaval.campaign.campaign import Summary, in_processes, in_turn, run_campaign
+from upheaval.campaign.kept import KEPT_MAX, keep_run, mark_kept, set_aside
 from upheaval.campaign.memory import FailedSeeds
 from upheaval.campaign.seed import SEED_FILE, SeedOrigin, SeedOutcome, try_origin
 from upheaval.campaign.shrink import Budget
+from upheaval.campaign.swarm import draw_swarm
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
 from upheaval.cli import campaign as commands
@@ -49,7 +50,7 @@ def test_a_seed_that_is_kept_again_takes_the_place_of_its_run(tmp_path: Path) ->
     """As when Spark runs a task again whose executor was lost."""
     keep = tmp_path / "keep"
     for _ in range(3):
-        outcome = try_origin(SeedOrigin(1, BUG), tmp_path / "scratch", keep)
+        outcome = try_origin(SeedOrigin(1, BUG), tmp_path / "scratch", partial(keep_run, out=keep))
         assert outcome.folder == str(keep / "seed-1")
         assert [path.name for path in keep.iterdir()] == ["seed-1"]
         assert not (keep / "seed-1" / "seed-1").exists()
@@ -65,6 +66,37 @@ def test_a_campaign_keeps_some_run_folders_each_as_a_whole(tmp_path: Path) -> No
     again = tmp_path / "scratch" / "seed-0"
     again.mkdir()
     assert keep_run(again, tmp_path / "out") == tmp_path / "out" / "seed-0", "it takes the place of its own run"
+
+
+def test_the_first_failed_seeds_are_kept_whichever_worker_is_first(tmp_path: Path) -> None:
+    """A campaign runs them at once, so they end in any order."""
+    keep, folder = tmp_path / "keep", tmp_path / "failed"
+    aside = {}
+    for seed in (*range(2, KEPT_MAX + 3), 1):
+        run = tmp_path / f"seed-{seed}"
+        run.mkdir()
+        aside[seed] = set_aside(run, folder, keep)
+    assert not keep.exists()
+    seeds = sorted(aside)
+    outcomes = (SeedOutcome(draw_swarm(seed), folder=str(aside[seed])) for seed in seeds)
+    kept = [str(keep / f"seed-{seed}") for seed in seeds[:KEPT_MAX]]
+    assert [outcome.folder for outcome in in_turn(outcomes, keep)] == [*kept, "", ""]
+    assert sorted(map(str, keep.iterdir())) == kept
+    assert list(folder.iterdir()) == []
+    late = tmp_path / "seed-99"
+    late.mkdir()
+    assert set_aside(late, folder, keep) is None
+
+
+@pytest.mark.pure
+def test_a_failed_seed_whose_outcome_is_not_taken_leaves_no_folder(tmp_path: Path) -> None:
+    """The failed one is over in a moment, the other one takes long."""
+    keep = tmp_path / "keep"
+    with in_processes([SeedOrigin(COUNTS), SeedOrigin(1, BUG)], keep, workers=2) as outcomes:
+        assert next(outcomes).is_valid
+    assert not keep.exists()
+    with in_processes([SeedOrigin(COUNTS), SeedOrigin(1, BUG)], keep, workers=2) as outcomes:
+        assert [outcome.folder for outcome in outcomes] == ["", str(keep / "seed-1")]
 
 
 @pytest.mark.pure

@@ -1,6 +1,7 @@
 """A campaign: seeds in worker processes, or wherever a runner has them run, and the sum of what they exercised."""
 
 import json
+import shutil
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from upheaval.campaign.findability import SEEDS_FILE, rate_excluded
 from upheaval.campaign.goals.table import GOALS, unreached
-from upheaval.campaign.kept import SUMMARY_FILE, alone_in, remove_earlier
+from upheaval.campaign.kept import SUMMARY_FILE, alone_in, keep_run, remove_earlier, set_aside
 from upheaval.campaign.pool import some_at_a_time
 from upheaval.campaign.searches import UNIFORM
 from upheaval.campaign.seed import Fate, FaultCounts, SeedOrigin, SeedOutcome, fields_of, try_origin
@@ -193,9 +194,18 @@ def _replacing(out: Path, summary: Summary) -> Iterator[None]:
 @contextmanager
 def in_processes(origins: Sequence[SeedOrigin], keep: Path | None, *, workers: int) -> Iterator[Iterator[SeedOutcome]]:
     """The runner of this machine. With one worker seeds run in this process."""
-    with (
-        owned_folder("campaign") as scratch,
-        some_at_a_time(partial(try_origin, scratch=scratch, keep=keep), workers) as run,
-    ):
-        # A pool starts the seeds as soon as it has them.
-        yield chain.from_iterable(map(run, [origins]))
+    with owned_folder("campaign") as scratch:
+        # Workers run ahead of a slow seed, and of a campaign that ends early.
+        aside = None if keep is None else partial(set_aside, folder=scratch / "failed", out=keep)
+        with some_at_a_time(partial(try_origin, scratch=scratch, keep=aside), workers) as run:
+            yield in_turn(chain.from_iterable(map(run, [origins])), keep)
+
+
+def in_turn(outcomes: Iterable[SeedOutcome], keep: Path | None) -> Iterator[SeedOutcome]:
+    """Move the folders that were set aside when the outcomes of their seeds are taken."""
+    for outcome in outcomes:
+        if keep is not None and outcome.folder:
+            run = Path(outcome.folder)
+            outcome.folder = str(keep_run(run, keep) or "")
+            shutil.rmtree(run, ignore_errors=True)
+        yield outcome

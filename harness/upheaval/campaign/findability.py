@@ -77,6 +77,7 @@ class _Line(NamedTuple):
     seed: int
     has_failed: bool
     counts: bool
+    is_invalid: bool
     is_remembered: bool
 
 
@@ -84,13 +85,15 @@ def drawn_seeds_with(folder: Path, wanted: Mapping[str, str]) -> Seeds:
     """The seeds that a campaign drew, for the rate of a failure.
 
     A campaign tries first the seeds that failed in earlier ones, so these would raise the rate. One counts if seeds on
-    both sides of it were run: its turn would have come. Raises `UsageError`.
+    both sides of it were run: its turn would have come. A seed that broke something else counts without the failure:
+    the rate is one of all seeds, of which more pass once everything is fixed. Raises `UsageError`.
     """
     lines = list(_lines(folder, wanted))
     drawn = [line.seed for line in lines if not line.is_remembered]
     first, last = min(drawn, default=0), max(drawn, default=0)
     counted = [line for line in lines if not line.is_remembered or first < line.seed < last]
-    return _seeds(counted, sum(line.has_failed for line in lines) - sum(line.has_failed for line in counted))
+    remembered = sum(line.has_failed for line in lines) - sum(line.has_failed for line in counted)
+    return _seeds((line._replace(counts=line.counts or line.is_invalid) for line in counted), remembered)
 
 
 def seeds_with(folders: Iterable[Path], wanted: Mapping[str, str]) -> Seeds:
@@ -121,9 +124,10 @@ def _lines(folder: Path, wanted: Mapping[str, str]) -> Iterator[_Line]:
         raise UsageError(f"{folder} is not a campaign: it has no {SEEDS_FILE}")
     for number, line in jsonfields.read_lines(file, torn_end_allowed=True):
         has_failed = any(_has(fields, wanted) for fields in _fingerprints(line, f"{file}:{number}"))
-        is_valid = line.get("verdict") == Verdict.VALID.text and not line.get("inconclusive")
-        seed = jsonfields.integer(line, "seed")
-        yield _Line(_subject(line), seed, has_failed, has_failed or is_valid, line.get("remembered") is True)
+        verdict, seed = line.get("verdict"), jsonfields.integer(line, "seed")
+        counts = has_failed or (verdict == Verdict.VALID.text and not line.get("inconclusive"))
+        is_invalid, is_remembered = verdict == Verdict.INVALID.text, line.get("remembered") is True
+        yield _Line(_subject(line), seed, has_failed, counts, is_invalid, is_remembered)
 
 
 def _subject(line: Mapping[str, Json]) -> Subject:

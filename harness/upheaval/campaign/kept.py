@@ -58,10 +58,18 @@ def remove_earlier(out: Path) -> None:
         shutil.rmtree(run)
 
 
+def set_aside(run: Path, folder: Path, out: Path) -> Path | None:
+    """Move a run folder to `folder`, for `keep_run` once its turn comes; not if `out` has enough already."""
+    if _has_enough(out):
+        return None
+    folder.mkdir(exist_ok=True)
+    return run.rename(folder / run.name)
+
+
 def keep_run(run: Path, out: Path) -> Path | None:
     """Move a run folder there, unless there are enough. It is there as a whole or not at all."""
     place = out / run.name
-    if not place.exists() and len(list(out.glob(SEED_RUNS))) >= KEPT_MAX:
+    if not place.exists() and _has_enough(out):
         return None
     mark_kept(run, out)
     coming = out / f".{run.name}.{uuid4().hex}.coming"
@@ -72,6 +80,10 @@ def keep_run(run: Path, out: Path) -> Path | None:
         shutil.rmtree(place)
     coming.rename(place)
     return place
+
+
+def _has_enough(out: Path) -> bool:
+    return len(list(out.glob(SEED_RUNS))) >= KEPT_MAX
 
 
 def mark_kept(run: Path, out: Path) -> None:

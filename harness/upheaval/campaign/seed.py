@@ -18,7 +18,6 @@ from upheaval.campaign.as_drawn import prove_variations
 from upheaval.campaign.fingerprint import Fingerprint
 from upheaval.campaign.goals.table import reached
 from upheaval.campaign.goals.traced_run import TracedRun
-from upheaval.campaign.kept import keep_run
 from upheaval.campaign.searches import DELIVERY, UNIFORM
 from upheaval.campaign.swarm import Swarm, draw_delivery, draw_swarm
 from upheaval.campaign.swarm_tape import read_swarm, tape_of
@@ -73,6 +72,10 @@ IDLE_TIMEOUTS: Final = 2
 SEED_FILE: Final = "seed.json"
 TAPE_FILE: Final = "tape.json"
 """The file with the choices that made the cluster, its load and its faults: it can be replayed and edited."""
+
+
+Keep = Callable[[Path], Path | None]
+"""Moves the run folder of a failed seed, and returns its new place if it is kept."""
 
 
 class Fate(StrEnum):
@@ -485,8 +488,8 @@ def try_seed(seed: int, planted: str | None, scratch: Path, search: str = UNIFOR
     return try_origin(SeedOrigin(seed, planted, search=search), scratch, None)
 
 
-def try_origin(origin: SeedOrigin, scratch: Path, keep: Path | None, fresh: FreshTiming | None = None) -> SeedOutcome:
-    """Like `try_seed`, but a failed run's folder moves to `keep`, unless there are enough already."""
+def try_origin(origin: SeedOrigin, scratch: Path, keep: Keep | None, fresh: FreshTiming | None = None) -> SeedOutcome:
+    """Like `try_seed`, but `keep` gets the folder of a failed run."""
     folder = scratch / f"seed-{origin.seed}"
     try:
         run = SeedRun(origin.swarm(), folder, origin.planted)
@@ -495,7 +498,7 @@ def try_origin(origin: SeedOrigin, scratch: Path, keep: Path | None, fresh: Fres
         outcome = run.run()
         if keep is not None and not outcome.is_valid:
             _write_origin(origin, run)
-            outcome.folder = str(keep_run(folder, keep) or "")
+            outcome.folder = str(keep(folder) or "")
         return outcome
     finally:
         shutil.rmtree(folder, ignore_errors=True)

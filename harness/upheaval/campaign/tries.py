@@ -70,10 +70,10 @@ def code_fields(own: OwnCode | None, source: str = "", system: str = OWN_SYSTEM)
 
 @cache
 def own_digest() -> str:
-    """The digest of our own code, which may be edited within one version."""
+    """The digest of our own code and of the data beside it, which may be edited within one version."""
     whole = hashlib.sha256()
     for folder in (Path(__file__).parents[1], Path(upheaval_chaos.__path__[0]), Path(upheaval_node.__path__[0])):
-        for path in sorted(folder.rglob("*.py")):
+        for path in sorted(path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts):
             whole.update(f"{path.relative_to(folder)}\0".encode() + path.read_bytes() + b"\0")
     return whole.hexdigest()
 

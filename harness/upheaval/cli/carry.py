@@ -8,7 +8,9 @@ from typing import Final
 from upheaval.campaign.carry import Carried, Schedule, carried, schedule_of
 from upheaval.campaign.seed import SeedOrigin, seed_of_run
 from upheaval.campaign.shrink_text import SCENARIO_FILE
-from upheaval.campaign.tries import TEXT_TRIES_FILE
+from upheaval.campaign.swarm_tape import tape_of
+from upheaval.campaign.text_tape import read_text_tape, tape_of_text
+from upheaval.campaign.tries import TEXT_TRIES_FILE, TRIES_FILE
 from upheaval.checkers.verdict import Report
 from upheaval.cli.fault_commands import CarryOptions
 from upheaval.cli.new_folder import run_folder
@@ -21,10 +23,12 @@ from upheaval.records import OWN_SYSTEM, Json, jsonfields, write_atomically
 from upheaval.runtime_names import PROCESS, SIMULATED
 from upheaval.system import system_named
 from upheaval_chaos.exit_status import CommandStatus
+from upheaval_node.cluster.rules import OWN
 
 SIMULATED_RUN: Final = "simulated"
 """The folder of the simulated run, beside those of the tries."""
 TEXT_FILE: Final = "carried.scenario"
+_NOT_PLAIN: Final = "ran a planted bug or a service of its own: members of Aeron have neither"
 
 
 def carry(options: CarryOptions) -> int:
@@ -47,6 +51,8 @@ def _failure(run: Path) -> tuple[str, str, int]:
     origin = run.with_name(run.name.removesuffix(SUFFIX))
     for folder in (run, smallest_of(run)):
         if (folder / SCENARIO_FILE).is_file():
+            if folder != run:
+                _require_search_of(run, folder)
             return jsonfields.read_text(folder / SCENARIO_FILE), origin.name, _seed(folder, origin)
     if seed_of_run(run) is not None:
         raise UsageError(f"{run} is the run of a seed, which has no text yet: upheaval shrink {shlex.quote(str(run))}")
@@ -61,16 +67,40 @@ def _seed(folder: Path, run: Path) -> int:
     """The seed with which a shrunk text fails, which may be another one than that of its run."""
     origin = seed_of_run(folder) or seed_of_run(run) or read_origin(run)[1]
     _require_plain(run, origin)
-    search = folder / TEXT_TRIES_FILE
-    if not search.is_file():
-        return origin.seed
-    seeds = jsonfields.read_values(lambda fields: jsonfields.integer(fields, "seed"), search)
-    return next((seed for _, seed in seeds), origin.seed)
+    search = _search_in(folder / TEXT_TRIES_FILE)
+    if search.get("planted") is not None or "code" in search:
+        raise UsageError(f"{folder} {_NOT_PLAIN}")
+    return jsonfields.integer(search, "seed") if search else origin.seed
+
+
+def _require_search_of(run: Path, smallest: Path) -> None:
+    """Raises `UsageError` if another run had that name when the search began."""
+    made = seed_of_run(run)
+    if made is None:
+        scenario, recorded = read_origin(run)
+        file, tape, rules = TEXT_TRIES_FILE, read_text_tape(tape_of_text(scenario.text)), OWN
+        _require_plain(run, recorded)
+        seed = recorded.seed
+    else:
+        _require_plain(run, made)
+        file, tape, rules, seed = TRIES_FILE, tape_of(made.swarm()), made.compatibility, made.seed
+    search = _search_in(smallest / file)
+    found = {name: search.get(name) for name in ("seed", "planted", "tape")}
+    wanted = {"seed": seed, "planted": None, "tape": tape.to_fields()}
+    if found != wanted or search.get("compatibility", OWN) != rules or "code" in search:
+        raise UsageError(f"{smallest} is the search of another run than {run}: move it, or carry {smallest} itself")
+
+
+def _search_in(tries: Path) -> dict[str, Json]:
+    """The fields that identify the search with these tries; none without the file."""
+    if not tries.is_file():
+        return {}
+    return next((fields for _, fields in jsonfields.read_lines(tries, torn_end_allowed=True)), {})
 
 
 def _require_plain(run: Path, origin: SeedOrigin | StoredResult) -> None:
     if origin.planted is not None or origin.own is not None:
-        raise UsageError(f"{run} ran a planted bug or a service of its own: members of Aeron have neither")
+        raise UsageError(f"{run} {_NOT_PLAIN}")
 
 
 def _require_other_system(text: str) -> None:

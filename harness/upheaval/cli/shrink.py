@@ -26,7 +26,7 @@ from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
 from upheaval.cli.fault_commands import ShrinkOptions
 from upheaval.cli.output import note
-from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
+from upheaval.errors import HarnessError, UnknownOutcome, UsageError
 from upheaval.execution.known_bugs import rate_interval
 from upheaval.execution.run import read_origin
 from upheaval.records import Json, RunFolder, owned_folder, read_made_by_test
@@ -113,7 +113,7 @@ def report_search(failure: str, search: Callable[[], Left]) -> None:
     """
     try:
         report(search())
-    except (EnvironmentFault, UnknownOutcome, UsageError) as error:
+    except (HarnessError, OSError) as error:
         note(f"{failure} is as simple as it was: {error}")
 
 

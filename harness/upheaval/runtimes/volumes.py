@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.errors import EnvironmentFault, UnknownOutcome
+from upheaval.records import owned_folder
 from upheaval.records.folder_lock import locked
 from upheaval.runtimes.owner import Owner
 from upheaval_chaos.programs import run_program
@@ -147,8 +148,8 @@ def takes_bytes(folder: Path) -> bool:
 
 def require_volumes() -> None:
     """Raises `EnvironmentFault` when no volume can be mounted here."""
-    with tempfile.TemporaryDirectory(prefix="upheaval-volume-") as name:
-        volume = Volume(Path(name) / "tried")
+    with owned_folder("volume") as place:
+        volume = Volume(place / "tried")
         volume.mount()
         volume.save()
 

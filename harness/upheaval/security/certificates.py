@@ -7,14 +7,13 @@ The folder holds `authority.pem` and `authority.key`, and for each name `NAME.pe
 import re
 import secrets
 import shutil
-import tempfile
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
 from upheaval.errors import EnvironmentFault, UsageError
-from upheaval.records import PRIVATE, write_private
+from upheaval.records import PRIVATE, owned_folder, write_private
 from upheaval_chaos.programs import run_program
 
 AUTHORITY: Final = "authority"
@@ -67,8 +66,8 @@ def create_authority(folder: Path, *, days: int = 365) -> None:
     _check_days(days)
     _require_no_authority(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="upheaval-ca-") as scratch:
-        place = _Workplace(Path(scratch), f"upheaval authority {secrets.token_hex(4)}")
+    with owned_folder("ca") as scratch:
+        place = _Workplace(scratch, f"upheaval authority {secrets.token_hex(4)}")
         place.request(AUTHORITY)
         place.sign(AUTHORITY, AUTHORITY, "of_authority", datetime.now(UTC) - CLOCK_SKEW, days, is_own=True)
         place.hand_over(AUTHORITY, folder)
@@ -84,8 +83,8 @@ def create_certificates(folder: Path, names: Iterable[str], *, days: int = 365, 
     if not (folder / f"{AUTHORITY}.key").exists():
         raise UsageError(f"{folder} holds no authority.key to make certificates with")
     for name in chosen:
-        with tempfile.TemporaryDirectory(prefix="upheaval-ca-") as scratch:
-            place = _Workplace(Path(scratch), name)
+        with owned_folder("ca") as scratch:
+            place = _Workplace(scratch, name)
             for suffix in (".pem", ".key"):
                 shutil.copyfile(folder / f"{AUTHORITY}{suffix}", place.folder / f"{AUTHORITY}{suffix}")
             place.request(name)

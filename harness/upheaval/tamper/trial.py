@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.errors import UsageError
+from upheaval.records import owned_folder
 from upheaval.tamper.edit import Edit
 from upheaval.tamper.run_copy import Lacking, copy_run
 
@@ -83,8 +83,8 @@ def refuse_unfit(runs: Sequence[Path]) -> None:
     """Raise `UsageError` for a run that is not valid as it is, or not valid once a copy was sealed anew."""
     for path in runs:
         _require_valid(path, verify_run(path), "")
-        with TemporaryDirectory(prefix="tamper-") as name:
-            copy = copy_run(path, Path(name) / "run")
+        with owned_folder("tamper") as place:
+            copy = copy_run(path, place / "run")
             copy.seal_anew()
             _require_valid(path, verify_run(copy.path), " once it is sealed anew")
 
@@ -123,8 +123,8 @@ def try_edits(
 
 def try_edit(path: Path, edit: Edit) -> Trial:
     """Try an edit on a copy of one run."""
-    with TemporaryDirectory(prefix="tamper-") as name:
-        copy = copy_run(path, Path(name) / "run")
+    with owned_folder("tamper") as place:
+        copy = copy_run(path, place / "run")
         try:
             edit.change(copy)
         except Lacking as lacking:

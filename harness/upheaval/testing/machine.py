@@ -9,12 +9,13 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any, ClassVar, Final
 
 from upheaval.checkers.judge import failed_promises
 from upheaval.errors import UnknownOutcome, UsageError
+from upheaval.records import owned_folder
 from upheaval.runtime_names import SIMULATED
 from upheaval.testing.calls import Client
 from upheaval.testing.chaos import Chaos
@@ -68,7 +69,8 @@ class ClusterMachine(RuleBasedStateMachine):
             raise UsageError(f'{name} has no custom service: set service = "module:Class" in the class')
         self._handled = sys.exc_info()[1]
         self._last_id = 0
-        self._folder = Path(mkdtemp(prefix="upheaval-machine-"))
+        self._ends = ExitStack()
+        self._folder = self._ends.enter_context(owned_folder("machine"))
         self._run_folder = Path("runs") / f"{name}-{os.getpid()}"
         try:
             self.cluster = Cluster(
@@ -84,7 +86,7 @@ class ClusterMachine(RuleBasedStateMachine):
             self.clients = [self.new_client(number) for number in range(self.client_count)]
             self.cluster.up()
         except BaseException:
-            shutil.rmtree(self._folder)
+            self._ends.close()
             raise
 
     @property
@@ -158,7 +160,7 @@ class ClusterMachine(RuleBasedStateMachine):
                 error.add_note(f"run of the example: {self._keep()}")
         finally:
             self.cluster.down()
-            shutil.rmtree(self._folder)
+            self._ends.close()
 
     def _judge(self) -> None:
         why_not_ended: UnknownOutcome | None = None

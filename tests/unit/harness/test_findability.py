@@ -176,6 +176,17 @@ def test_seeds_that_were_tried_first_are_left_out_of_the_rate(
     assert "drew breaks invariants: those that failed earlier and were tried first" in capsys.readouterr().err
 
 
+def test_seeds_that_broke_something_else_make_the_failure_rarer(tmp_path: Path) -> None:
+    """Once both are fixed they pass, so the rate has to be one of all seeds. Since, they show nothing."""
+    wanted = {"promise": "invariants", "rule": "commit"}
+    folder = campaign(tmp_path / "before", [COMMIT], *[[BALLOT]] * 90, clean=9, inconclusive=7)
+    written(folder, {"seed": 900, "verdict": "unknown", "fingerprints": [{"verdict": "unknown"}]})
+    before = drawn_seeds_with(folder, wanted)
+    assert before == Seeds(100, 1)
+    assert seeds_needed(before.rate_min) == 2604
+    assert seeds_with([folder], wanted) == Seeds(10, 1)
+
+
 def test_one_failed_seed_is_no_certain_failure(tmp_path: Path) -> None:
     """A campaign that stops at its first failure may have been lucky."""
     before, since = written(tmp_path / "before", broken(1)), campaign(tmp_path / "since", clean=1)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import upheaval_node
 from upheaval.campaign.fingerprint import Fingerprint
 from upheaval.campaign.seed import SeedOrigin
 from upheaval.campaign.sequential import ERROR, OFTEN, RARELY, RUNS_MAX, fails_often
@@ -14,7 +15,7 @@ from upheaval.campaign.shrink_seed import shrink_seed
 from upheaval.campaign.shrink_text import SmallestText, live_failures
 from upheaval.campaign.text_tape import read_text_tape, tape_of_text
 from upheaval.campaign.text_tries import TextOrigin, try_text_tape, until_decided
-from upheaval.campaign.tries import Try, TryLog, code_fields, search_fields
+from upheaval.campaign.tries import Try, TryLog, code_fields, own_digest, search_fields
 from upheaval.campaign.unstarted import UNSTARTED_MAX
 from upheaval.cli.shrink import Left, fields_of
 from upheaval.errors import EnvironmentFault, UsageError
@@ -158,6 +159,19 @@ def test_tries_of_a_plan_do_not_count_for_other_rules_of_the_node(tmp_path: Path
     file.write_text(json.dumps({**first, "digest": "0" * 64}) + "\n")
     with pytest.raises(UsageError, match="of code that has changed since"):
         shrink_seed(SeedOrigin(1), failed, file, Budget(0))
+
+
+def test_data_beside_our_code_is_part_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, compiled = tmp_path / "protocol" / "codecs.json", tmp_path / "__pycache__" / "cluster.pyc"
+    for file in (data, compiled):
+        file.parent.mkdir()
+        file.write_text("before")
+    monkeypatch.setattr(upheaval_node, "__path__", [str(tmp_path)])
+    before = own_digest.__wrapped__()
+    compiled.write_text("after")
+    assert own_digest.__wrapped__() == before
+    data.write_text("after")
+    assert own_digest.__wrapped__() != before
 
 
 def test_runs_of_a_try_count_in_the_budget_and_survive_in_the_file(tmp_path) -> None:

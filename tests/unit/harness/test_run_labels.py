@@ -1,5 +1,6 @@
 """Labels of runs: written beside what a seed repeats, and read again when runs are ingested."""
 
+from errno import ENOSPC
 from pathlib import Path
 
 import pytest
@@ -62,10 +63,16 @@ def test_a_failed_run_that_cannot_be_made_simpler_is_named_and_ends_no_command(
 
 
 @pytest.mark.parametrize(
-    "error", [EnvironmentFault("no cluster starts"), UnknownOutcome("fails too rarely"), UsageError("no room")]
+    "error",
+    [
+        EnvironmentFault("no cluster starts"),
+        UnknownOutcome("fails too rarely"),
+        UsageError("no room"),
+        OSError(ENOSPC, "No space left on device"),
+    ],
 )
 def test_a_search_that_ends_with_an_error_leaves_the_status_of_the_verdict(
-    error: HarnessError, capsys: pytest.CaptureFixture[str]
+    error: HarnessError | OSError, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def search() -> Left:
         raise error

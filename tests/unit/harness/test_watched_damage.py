@@ -89,6 +89,8 @@ def test_the_same_bytes_without_a_fault_are_a_finding(member: int, growing: Grow
     invert(growing, member)
     watch, reported = watched(growing)
     assert Promise.LOGS_EQUAL in reported.broken
+    growing.end()
+    watch.look()
     assert watch.end() is Verdict.INVALID
 
 

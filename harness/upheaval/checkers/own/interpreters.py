@@ -16,11 +16,13 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
+from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, Final
 
 from upheaval.checkers.own import replay_conditions
 from upheaval.checkers.own.causes import Cause
+from upheaval.records import owned_folder
 from upheaval_chaos.programs import printed
 
 TIMEOUT_S: Final = 180.0
@@ -80,7 +82,7 @@ class Interpreters:
             interpreter = _Interpreter(module, variables)
             with self._lock:
                 self._ends.callback(interpreter.end)
-        with replay_conditions.directory(changed) as directory:
+        with _directory(changed) as directory:
             limit_s = TIMEOUT_S if timeout_s is None else timeout_s
             answer = interpreter.ask({**question, "directory": str(directory), "limit_s": limit_s}, limit_s)
         if isinstance(answer, str):
@@ -89,6 +91,18 @@ class Interpreters:
             with self._lock:
                 self._idle[key].append(interpreter)
         return answer
+
+
+@contextmanager
+def _directory(changed: Collection[Cause]) -> Iterator[Path]:
+    """The working directory: the current one, or an empty temporary folder."""
+    if Cause.DIRECTORY not in changed:
+        yield Path.cwd()
+        return
+    with owned_folder("replay") as place:
+        empty = place / "empty"
+        empty.mkdir()
+        yield empty
 
 
 class _Interpreter:

@@ -7,7 +7,6 @@ that equal requests get equal times.
 """
 
 import struct
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ from upheaval.checkers.own.java_copies import CannotReplayJava, CopyTrail, JavaS
 from upheaval.checkers.own.java_trails import Difference
 from upheaval.checkers.states.snapshot_fields import REPLAYED_SERVICE, service_content
 from upheaval.checkers.states.state_diff import state_difference
-from upheaval.records import MemberFolder, Payloads, copy_sparse
+from upheaval.records import MemberFolder, Payloads, copy_sparse, owned_folder
 
 PROGRAM: Final = "upheaval.replay.AskMembers"
 ASKED: Final = 60
@@ -84,8 +83,8 @@ class AloneMembers:
         length = sum(path.stat().st_blocks * 512 for path in _files(self.member))
         if length > BYTES_MAX:
             raise CannotReplayJava(f"the files of {self.member.name} have more than {BYTES_MAX >> 20} MiB")
-        with tempfile.TemporaryDirectory(prefix="upheaval-alone-") as place:
-            folders = [Path(place, str(number)) for number in range(len(uses_snapshots))]
+        with owned_folder("alone") as place:
+            folders = [place / str(number) for number in range(len(uses_snapshots))]
             copy_files(self.member, folders[0])
             for folder in folders[1:]:
                 copy_files(MemberFolder(folders[0], self.member.member_id), folder)

@@ -14,10 +14,8 @@ import socket
 import sys
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import MethodType
 from typing import Any, Final
 
@@ -79,16 +77,6 @@ def environment(changed: Collection[Cause], hash_seed: str = "") -> Mapping[str,
         "PYTHONPATH": os.pathsep.join(paths),
         "PYTHONDONTWRITEBYTECODE": "1",
     }
-
-
-@contextmanager
-def directory(changed: Collection[Cause]) -> Iterator[Path]:
-    """The working directory: the current one, or an empty temporary folder."""
-    if Cause.DIRECTORY not in changed:
-        yield Path.cwd()
-        return
-    with TemporaryDirectory(prefix="upheaval-replay-") as empty:
-        yield Path(empty)
 
 
 # --- changes in the process ---

@@ -7,7 +7,6 @@ is named and labelled after it. `containers` makes the containers; `under_test` 
 import contextlib
 import os
 import signal
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -16,7 +15,7 @@ from typing import Any, Final
 
 from upheaval.checkers.evidence.stalls import Stall, stalls_since
 from upheaval.errors import EnvironmentFault, HarnessError, UsageError
-from upheaval.records import SPLIT, CompanionConfig, RunFolder, load_companions, write_schema
+from upheaval.records import SPLIT, CompanionConfig, RunFolder, load_companions, owned_folder, write_schema
 from upheaval.runtime_names import DOCKER
 from upheaval.runtimes import cluster_file, ports
 from upheaval.runtimes.docker import collect, labels
@@ -391,7 +390,7 @@ class DockerCluster(LiveCluster[DockerMember]):
 
     def _stalls_since(self, begin_ns: int) -> list[Stall]:
         """Reads copies of the traces. Containers share the monotonic clock of the engine's machine."""
-        with tempfile.TemporaryDirectory() as place:
+        with owned_folder("collected") as place:
             copies = RunFolder(place)
             for member in self.members:
                 copy, container = copies.member(member.member_id), member.node.container()

@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, Final
 
 from upheaval.errors import EnvironmentFault
+from upheaval.records import owned_folder
 from upheaval.runtimes.docker.engine import Client, engine_errors, engine_host
 from upheaval.runtimes.docker.own_source import own_source_filter
 from upheaval.runtimes.ports import HOST
@@ -209,10 +210,12 @@ def put_copies(container: Any, certificates: str, name: str, credentials: str, f
     """Copy the certificates of `name` and the credentials file, if any, into a container's folder, running or not."""
     if not certificates and not credentials:
         return
-    with tempfile.TemporaryDirectory() as scratch, tempfile.TemporaryFile() as packed:
-        security.copy_for_container(certificates, name, credentials, Path(scratch))
+    with owned_folder("certificates") as scratch, tempfile.TemporaryFile() as packed:
+        files = scratch / "files"
+        files.mkdir()
+        security.copy_for_container(certificates, name, credentials, files)
         with tarfile.open(fileobj=packed, mode="w") as archive:
-            for entry in sorted(Path(scratch).iterdir()):
+            for entry in sorted(files.iterdir()):
                 archive.add(entry, arcname=entry.name, filter=_owned_by_the_member)
         packed.seek(0)
         with engine_errors(f"copying files into {container.name}"):

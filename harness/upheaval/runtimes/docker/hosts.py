@@ -4,11 +4,10 @@ The engine chooses the address of a new container; other members find it by name
 `upheaval.operations.maintenance.Hosts`.
 """
 
-import tempfile
 from dataclasses import replace
 
 from upheaval.errors import UsageError
-from upheaval.records import RunFolder
+from upheaval.records import RunFolder, owned_folder
 from upheaval.runtimes import cluster_file
 from upheaval.runtimes.docker import collect, containers
 from upheaval.runtimes.docker.cluster import DockerCluster, require_image_of
@@ -53,7 +52,7 @@ class DockerHosts:
     def require_renewed(self, member_id: int) -> None:
         """By the trace in its container."""
         container = self._cluster.member(member_id).node.container()
-        with tempfile.TemporaryDirectory() as place:
+        with owned_folder("collected") as place:
             copy = RunFolder(place).member(member_id)
             copy.path.mkdir()
             path = str(self._cluster.system.folder / copy.trace.name)

@@ -4,14 +4,13 @@ The files of a node that is down are in the engine. The tool reads a copy of the
 down` has brought them into the run folder.
 """
 
-import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from upheaval.errors import UnknownOutcome, UsageError
-from upheaval.records import FieldError, companion_name, jsonfields
+from upheaval.records import FieldError, companion_name, jsonfields, owned_folder
 from upheaval.runtimes.docker import collect
 from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.companion import DockerCompanion
@@ -40,8 +39,8 @@ def run_tool(run: Path, name: str, options: Options) -> Answer:
         command = COMMANDS.get(options.words[1])
         if command is not None and command.changes:
             raise UsageError(f"{name} is not running, and its files are in the engine: `upheaval down` fetches them")
-        with tempfile.TemporaryDirectory() as place:
-            copy = Path(place, "copy")
+        with owned_folder("collected") as place:
+            copy = place / "copy"
             collect.collect_folder(container, str(system.folder), copy)
             return execute(replace(options, words=[str(copy), *options.words[1:]], archive=None))
 
