@@ -184,9 +184,7 @@ def problem_of(command: Sequence[str], folder: str | None = None) -> str | None:
 
 
 def without_notes(output: str) -> list[str]:
-    """The lines that a program in Java printed, without blank ones and those of the virtual machine, which come first and
-    show options.
-    """
+    """The lines that a Java program printed, without blank ones and the virtual machine's notes, which show options."""
     return [line for line in output.splitlines() if line.strip() and not _NOTE.match(line)]
 
 

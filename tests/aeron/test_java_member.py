@@ -271,6 +271,23 @@ def test_a_resolver_of_the_users_is_called_as_before(version: str, called: list[
     assert done.stdout.split() == called
 
 
+def test_contexts_that_are_launched_once_more_are_traced_once(tmp_path: Path) -> None:
+    with JavaMember(tmp_path / "member-0") as member:
+        member.folder.mkdir()
+        file = member.folder / "member.properties"
+        file.write_text(properties_text(member.properties), encoding="utf-8")
+        command = program("PreparedTwice", str(file), tests=True)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
+        assert done.stdout.split() == ["error", "hook"]
+        assert [member.count(event) for event in ("error", "service-terminate", "process-end")] == [1, 1, 1]
+
+
+def test_threads_that_look_at_once_whether_a_component_runs_do_not_raise(tmp_path: Path) -> None:
+    command = program("SiblingsAtOnce", str(tmp_path), tests=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
+    assert done.stdout.split() == ["false"] * 4
+
+
 def test_a_loop_that_idles_for_long_does_not_stall(tmp_path: Path) -> None:
     command = program("QuietIdle", str(tmp_path), tests=True)
     subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
@@ -395,11 +412,32 @@ def test_an_exception_of_one_client_ends_its_session_alone(tmp_path: Path) -> No
     with JavaMember(tmp_path / "member-0") as member, Bridge(tmp_path, provoked=True) as bridge:
         member.start_and_lead()
         with bridge.session(member.ingress) as other:
-            for number, where in enumerate(("offer", "poll")):
+            raised = {
+                "offer": "java.lang.IllegalStateException: offer",
+                "poll": "java.lang.IllegalStateException: poll",
+                "deep": "java.lang.StackOverflowError",
+            }
+            for number, (where, why) in enumerate(raised.items()):
                 with bridge.session(member.ingress) as session:
                     session.tell(b"O", where.encode())
-                    assert session.hear() == (b"D", f"java.lang.IllegalStateException: {where}".encode())
+                    assert session.hear() == (b"D", why.encode())
                     session.tell(b"O", b"after")
                     assert session.hear() == (b"N", _LONG.pack(2))
                     assert other.ask(Request(number, Operation.ECHO, "", b"still here")).value == b"still here"
+            other.tell(b"O", b"refuse")
+            assert [other.hear(), other.hear()] == [
+                (b"E", b"java.lang.IllegalArgumentException"),
+                (b"N", _LONG.pack(len(raised) + 1)),
+            ]
+        assert bridge.end() == 0
+
+
+def test_a_bridge_names_why_there_is_no_client_and_goes_on(tmp_path: Path) -> None:
+    with Bridge(tmp_path, provoked=True) as bridge:
+        for endpoints, why in {
+            "missing": b"java.lang.NoClassDefFoundError: desk/Client",
+            "null": b"there is no client: connect returned null",
+        }.items():
+            with BridgeSession(bridge.port) as session:
+                assert session.connect(endpoints) == (b"D", why)
         assert bridge.end() == 0

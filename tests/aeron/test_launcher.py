@@ -194,6 +194,20 @@ def test_a_module_that_an_invoker_runs_has_no_stalls_and_ends_at_its_position(
     assert max(stalls_of(cluster), default=0) < 10 * S
 
 
+def test_the_module_idles_by_the_strategy_of_a_system_property(tmp_path: Path, made: list[ProcessCluster]) -> None:
+    classes, names = tmp_path / "classes", tmp_path / "names"
+    names.mkdir()
+    subprocess.run(["javac", "-cp", str(jar()), "-d", str(classes), str(HERE / "NamedIdle.java")], check=True)
+    launcher = odd("plain").replace("{aeron}", f"{{aeron}}:{classes}")
+    strategy = f"-Daeron.cluster.idle.strategy=NamedIdle -Dnamed.idle={names}"
+    spec = replace(spec_of(launcher, tmp_path), jvm=f"{SMALL} {strategy}")
+    cluster = ProcessCluster.create(tmp_path / "run", spec)
+    made.append(cluster)
+    cluster.up()
+    threads = {path.name for path in names.iterdir()}
+    assert any(name.startswith("consensus") for name in threads), threads
+
+
 def stalls_of(cluster: ProcessCluster) -> list[int]:
     return [event.fields["stall_ns"] for event in events_of(cluster) if event.event == "loop-stall"]
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from upheaval.checkers.own.java_service import JavaReplay
+from upheaval.checkers.own.java_trails import Difference
 from upheaval.checkers.own.own_replay import OwnReplay
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.states.java_states import judge_java
@@ -48,3 +49,13 @@ def test_copies_in_java_that_compared_nothing_are_not_checked() -> None:
     assert judge_java([], JavaReplay(cuts=1), FINDING) == replace(
         FINDING, detail="sessions and terms; 0 states are those of a replay, and copies from 1 snapshots do as it does"
     )
+
+
+@pytest.mark.parametrize(("is_of_members", "verdict"), [(True, Verdict.UNKNOWN), (False, Verdict.INVALID)])
+def test_a_launcher_may_explain_only_what_members_do_otherwise_than_all_copies(
+    is_of_members: bool, verdict: Verdict
+) -> None:
+    difference = Difference("timer 7 fires twice", 96, is_of_members=is_of_members)
+    judged = judge_java([], JavaReplay(difference=difference, doubt="; a launcher"), FINDING)
+    assert isinstance(judged, Finding)
+    assert (judged.verdict, judged.position, "; a launcher" in judged.detail) == (verdict, 96, is_of_members)

@@ -111,7 +111,7 @@ class CopyTrail:
 
 @dataclass(frozen=True, slots=True)
 class JavaService:
-    """The service to copy: `CLASSPATH:Class` in the folder `source`, the Aeron version, and the members' JVM options."""
+    """The service to copy: `CLASSPATH:Class` in the folder `source`, Aeron's version, and the members' JVM options."""
 
     service: str
     source: str

@@ -6,6 +6,7 @@ import io.aeron.cluster.client.AeronCluster;
 import java.io.IOException;
 import java.nio.channels.SocketChannel;
 import java.nio.charset.StandardCharsets;
+import java.util.Objects;
 import java.util.concurrent.TimeUnit;
 import org.agrona.CloseHelper;
 import org.agrona.DirectBuffer;
@@ -115,8 +116,11 @@ final class BridgeSession implements Client.Listener {
         isAsked = true;
         try {
             client = clients.connect(context(ingressEndpoints), this);
-        } catch (final RuntimeException error) {
-            bye(Errors.text(error));
+            if (client == null) {
+                bye("there is no client: connect returned null");
+            }
+        } catch (final Throwable error) {
+            endBy(error);
         }
     }
 
@@ -133,16 +137,15 @@ final class BridgeSession implements Client.Listener {
     }
 
     private boolean offer(final byte[] frame) {
-        if (client != null && !client.isConnected()) {
-            return false;
-        }
         final long result;
         try {
+            if (client != null && !client.isConnected()) {
+                return false;
+            }
             result = client == null ? Publication.CLOSED : offerTo(client, frame);
-        } catch (final RuntimeException error) {
+        } catch (final Throwable error) {
             // The cluster may have it, so it is not given back.
-            leave();
-            bye(Errors.text(error));
+            endBy(error);
             isOffering = false;
             offered++;
             return true;
@@ -167,7 +170,7 @@ final class BridgeSession implements Client.Listener {
         try {
             return connected.offer(new UnsafeBuffer(frame), 1, frame.length - 1);
         } catch (final IllegalArgumentException tooLong) {
-            onError(tooLong.getMessage());
+            onError(Objects.requireNonNullElse(tooLong.getMessage(), tooLong.toString()));
             return Publication.CLOSED;
         }
     }
@@ -180,9 +183,8 @@ final class BridgeSession implements Client.Listener {
         }
         try {
             return client == null ? 0 : client.poll();
-        } catch (final RuntimeException error) {
-            leave();
-            bye(Errors.text(error));
+        } catch (final Throwable error) {
+            endBy(error);
             return 1;
         }
     }
@@ -200,7 +202,16 @@ final class BridgeSession implements Client.Listener {
 
     @Override
     public void onError(final String text) {
-        frames.text('E', text);
+        frames.text('E', String.valueOf(text));
+    }
+
+    /** What the client throws ends its session alone, such as the error of a missing class; one of the machine ends all. */
+    private void endBy(final Throwable error) {
+        if (error instanceof VirtualMachineError fatal && !(error instanceof StackOverflowError)) {
+            throw fatal;
+        }
+        leave();
+        bye(Errors.text(error));
     }
 
     private void bye(final String why) {

@@ -28,6 +28,11 @@ public abstract class DelegatingService implements ClusteredService {
         return callback.getAsInt();
     }
 
+    /** To which every callback is handed. */
+    final ClusteredService service() {
+        return service;
+    }
+
     /** Null before the first callback. */
     protected final Cluster cluster() {
         return cluster;

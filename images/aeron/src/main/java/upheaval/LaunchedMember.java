@@ -4,6 +4,7 @@ import io.aeron.archive.Archive;
 import io.aeron.cluster.ConsensusModule;
 import io.aeron.cluster.service.ClusteredService;
 import io.aeron.cluster.service.ClusteredServiceContainer;
+import io.aeron.cluster.service.ClusteredServiceContainer.Configuration;
 import io.aeron.driver.MediaDriver;
 import java.io.File;
 import java.io.IOException;
@@ -29,7 +30,8 @@ import sun.misc.SignalHandler;
  *
  * <p>Error handlers, termination hooks, the module's idle strategy, the name resolver and the service of the program's
  * contexts are called as before; the trace comes first. Nothing is written before the first component is launched, because
- * a program may start other virtual machines, which get the agent, too.
+ * a program may start other virtual machines, which get the agent, too. A context that a program launches once more keeps
+ * what is the program's, and gets ours anew.
  */
 final class LaunchedMember {
     private static final long CLOSE_NS = TimeUnit.SECONDS.toNanos(9);
@@ -56,9 +58,9 @@ final class LaunchedMember {
         begin();
         require("MediaDriver", "aeronDirectoryName", driver.aeronDirectoryName(), config.aeronDirectory);
         driver.errorHandler(both(Errors.of("driver", ending, trace), driver.errorHandler()));
-        final Runnable hook = driver.terminationHook();
+        final Runnable hook = Hook.theirs(driver.terminationHook());
         if (hook != null) {
-            driver.terminationHook(() -> endBy("driver", hook));
+            driver.terminationHook(new Hook(hook, () -> endBy("driver", hook)));
         }
         new Names(config.names).install(driver);
     }
@@ -81,15 +83,15 @@ final class LaunchedMember {
         if ((idle != null || module.useAgentInvoker()) && process == null) {
             process = StallWatch.ofProcess(trace);
         }
-        module.idleStrategySupplier(() -> watch);
-        final Runnable hook = module.terminationHook();
+        module.idleStrategySupplier(new Idle(watch, idle));
+        final Runnable hook = Hook.theirs(module.terminationHook());
         if (hook != null) {
-            module.terminationHook(() -> {
+            module.terminationHook(new Hook(hook, () -> {
                 watch.lookAtEnd();
                 moduleInHook = Thread.currentThread();
                 endBy("module", hook);
                 moduleInHook = null;
-            });
+            }));
         }
         watch.watch(module);
     }
@@ -101,14 +103,17 @@ final class LaunchedMember {
         if (service == null) {
             service = MemberServices.make(config.services.get(serviceId));
         }
+        if (service instanceof TracedService ours) {
+            service = ours.service();
+        }
         final TracedService traced = new TracedService(service, trace, serviceId);
         services.put(serviceId, traced);
         container.clusteredService(traced);
         final String component = "service-" + serviceId;
         container.errorHandler(both(Errors.ofService(component, ending, trace, traced), container.errorHandler()));
-        final Runnable hook = container.terminationHook();
+        final Runnable hook = Hook.theirs(container.terminationHook());
         if (hook != null) {
-            container.terminationHook(() -> endBy(component, hook));
+            container.terminationHook(new Hook(hook, () -> endBy(component, hook)));
         }
     }
 
@@ -227,19 +232,19 @@ final class LaunchedMember {
     }
 
     private static ErrorHandler both(final ErrorHandler first, final ErrorHandler second) {
-        return second == null ? first : error -> {
-            first.onError(error);
-            second.onError(error);
-        };
+        return new Both(first, second instanceof Both earlier ? earlier.theirs : second);
     }
 
-    /** There is a setter alone. Null for the strategy of Aeron's own. */
+    /** There is a setter alone. That of a system property counts where none is set. Null for the strategy of Aeron's own. */
     @SuppressWarnings("unchecked")
     private Supplier<IdleStrategy> idleOf(final ConsensusModule.Context module) {
         try {
             final Field field = ConsensusModule.Context.class.getDeclaredField("idleStrategySupplier");
             field.setAccessible(true);
-            return (Supplier<IdleStrategy>)field.get(module);
+            final Supplier<IdleStrategy> found = (Supplier<IdleStrategy>)field.get(module);
+            final Supplier<IdleStrategy> set = found instanceof Idle ours ? ours.theirs : found;
+            return set == null && System.getProperty(Configuration.CLUSTER_IDLE_STRATEGY_PROP_NAME) != null
+                ? Configuration.idleStrategySupplier(null) : set;
         } catch (final ReflectiveOperationException | RuntimeException otherVersion) {
             trace.event("error", "kind", "WARN idleStrategySupplier", "where", "", "text",
                 "module: the idle strategy of the program is not used: " + otherVersion, "traceback", null);
@@ -252,6 +257,37 @@ final class LaunchedMember {
             TimeUnit.MILLISECONDS.sleep(ms);
         } catch (final InterruptedException hurried) {
             Thread.currentThread().interrupt();
+        }
+    }
+
+    /** Two handlers of errors; the program may have none. */
+    private record Both(ErrorHandler ours, ErrorHandler theirs) implements ErrorHandler {
+        @Override
+        public void onError(final Throwable error) {
+            ours.onError(error);
+            if (theirs != null) {
+                theirs.onError(error);
+            }
+        }
+    }
+
+    /** A hook in the place of the program's. */
+    private record Hook(Runnable theirs, Runnable ours) implements Runnable {
+        static Runnable theirs(final Runnable hook) {
+            return hook instanceof Hook earlier ? earlier.theirs : hook;
+        }
+
+        @Override
+        public void run() {
+            ours.run();
+        }
+    }
+
+    /** The watch in the place of the program's strategy, which may be null. */
+    private record Idle(ModuleWatch watch, Supplier<IdleStrategy> theirs) implements Supplier<IdleStrategy> {
+        @Override
+        public IdleStrategy get() {
+            return watch;
         }
     }
 

@@ -76,11 +76,14 @@ final class Siblings {
         return true;
     }
 
+    /** Two threads of a process may not try one lock at a time. */
     private boolean isRunning(final Component component) {
-        try (FileChannel file = open(component)) {
-            return file.tryLock(0, Long.MAX_VALUE, true) == null;
-        } catch (final IOException error) {
-            return false;
+        synchronized (Siblings.class) {
+            try (FileChannel file = open(component)) {
+                return file.tryLock(0, Long.MAX_VALUE, true) == null;
+            } catch (final IOException error) {
+                return false;
+            }
         }
     }
 

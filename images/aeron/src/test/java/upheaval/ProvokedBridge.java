@@ -1,15 +1,27 @@
 package upheaval;
 
+import io.aeron.cluster.client.AeronCluster;
 import org.agrona.DirectBuffer;
 
-/** A bridge whose clients throw in {@code offer}, or in the next {@code poll}, where a request of that text tells them to. */
+/**
+ * A bridge whose clients throw in {@code offer}, or in the next {@code poll}, where a request of that text tells them to, or
+ * refuse one without a word. For the endpoints {@code missing} there is no class of a client, for {@code null} none.
+ */
 public final class ProvokedBridge {
     private ProvokedBridge() {
     }
 
     /** As {@link Bridge}. */
     public static void main(final String[] arguments) throws Exception {
-        Bridge.run(arguments, (context, listener) -> new Provoked(new ClusterClient(context, listener)));
+        Bridge.run(arguments, ProvokedBridge::connect);
+    }
+
+    private static Client connect(final AeronCluster.Context context, final Client.Listener listener) {
+        return switch (context.ingressEndpoints()) {
+            case "missing" -> throw new NoClassDefFoundError("desk/Client");
+            case "null" -> null;
+            default -> new Provoked(new ClusterClient(context, listener));
+        };
     }
 
     private static final class Provoked implements Client {
@@ -38,6 +50,8 @@ public final class ProvokedBridge {
             switch (buffer.getStringWithoutLengthAscii(offset, length)) {
                 case "offer" -> throw new IllegalStateException("offer");
                 case "poll" -> isPollDue = true;
+                case "deep" -> throw new StackOverflowError();
+                case "refuse" -> throw new IllegalArgumentException();
                 default -> {
                 }
             }
