@@ -101,19 +101,38 @@ def test_what_hit_the_member_before_explains_its_silence(
     assert judged(tmp_path, trace, *others, fault("wipe", 60, 64.9), commands=commands)[0] is verdict
 
 
+def ended(begin: float, end: float) -> list[Line]:
+    """The same, and it traced its end."""
+    return [*lives(begin, end), line(end, "process-end", status=0)]
+
+
 @pytest.mark.parametrize(
-    ("two", "verdict"),
+    ("two", "others", "verdict"),
     [
-        ((*lives(0, 9), *lives(62, 150)), Verdict.VALID),
-        ((*lives(0, 13), *lives(62, 150)), Verdict.UNKNOWN),
-        ((*lives(0, 9), *lives(30, 150)), Verdict.UNKNOWN),
-        ((*lives(0, 9), *lives(30, 40), *lives(62, 150)), Verdict.UNKNOWN),
+        ((*ended(0, 9), *lives(62, 150)), (), Verdict.VALID),
+        ((*ended(0, 13), *lives(62, 150)), (), Verdict.UNKNOWN),
+        ((*ended(0, 9), *lives(30, 150)), (), Verdict.UNKNOWN),
+        ((*ended(0, 9), *ended(30, 40), *lives(62, 150)), (), Verdict.UNKNOWN),
+        ((*lives(0, 9), *lives(62, 150)), (), Verdict.UNKNOWN),
+        ((*lives(0, 9), *lives(62, 150)), (fault("kill", 9, 62, 2),), Verdict.VALID),
+        ((*lives(0, 9), *lives(62, 150)), (fault("kill", 40, 62, 2),), Verdict.UNKNOWN),
+        ((*lives(0, 9), *lives(62, 150)), (fault("pause", 9, 62, 2),), Verdict.UNKNOWN),
     ],
 )
-def test_a_member_writes_nothing_while_no_other_runs(two: tuple[Line, ...], verdict: Verdict, tmp_path: Path) -> None:
+def test_a_member_writes_nothing_while_no_other_runs(
+    two: tuple[Line, ...], others: tuple[FaultRecord, ...], verdict: Verdict, tmp_path: Path
+) -> None:
     """It has no connection then: seed 9630067 cut its power 2.3 s after an abort had ended the other members."""
-    trace, zero = [*lives(0, 10), *lives(65, 70)], (*lives(0, 8), *lives(61, 150))
-    assert judged(tmp_path, trace, fault("wipe", 60, 64.9), zero=zero, two=two)[0] is verdict
+    trace, zero = [*lives(0, 10), *lives(65, 70)], (*ended(0, 8), *lives(61, 150))
+    assert judged(tmp_path, trace, *others, fault("wipe", 60, 64.9), zero=zero, two=two)[0] is verdict
+
+
+@pytest.mark.parametrize("what", ["kill", "power-cut", "wipe"])
+def test_members_that_one_fault_ends_do_not_explain_each_others_silence(what: str, tmp_path: Path) -> None:
+    trace = [*lives(0, 10), *lives(65, 70)]
+    verdict, detail = judged(tmp_path, trace, fault(what, 40, 64.9, 0, 1, 2), zero=tuple(trace), two=tuple(trace))
+    assert verdict is Verdict.UNKNOWN
+    assert "had written nothing for 30000 ms before" in detail
 
 
 def test_a_fault_before_the_start_of_a_process_explains_nothing_of_its_end(tmp_path: Path) -> None:

@@ -20,6 +20,11 @@ def life(begin: float, end: float) -> list[dict[str, Json]]:
     return [start, *({"ts": ns, "component": "all", "event": "receive", "message": "CommitPosition"} for ns in beats)]
 
 
+def ended(begin: float, end: float) -> list[dict[str, Json]]:
+    """The same, and it traced its end."""
+    return [*life(begin, end), {"ts": int(end * S), "component": "all", "event": "process-end", "status": 0}]
+
+
 def gap(one: float, other: float) -> list[dict[str, Json]]:
     """A process that hears nothing between two moments, up to the end at 100 s."""
     return [*life(0, one), *life(other, 100)[1:]]
@@ -30,11 +35,12 @@ def gap(one: float, other: float) -> list[dict[str, Json]]:
     [
         (gap(20, 24), [life(0, 100)], True),
         (gap(20, 30), [life(0, 100)], False),
-        (gap(20, 30), [[*life(0, 20), *life(29, 100)]], True),
-        (gap(20, 40), [[*life(0, 20), *life(30, 100)]], False),
-        (gap(20, 30), [[*life(0, 20), *life(29, 100)], life(0, 100)], False),
-        (gap(20, 30), [[*life(0, 20), *life(29, 100)], [*life(0, 21), *life(28, 100)]], True),
-        (gap(90, 100), [life(0, 99)], False),
+        (gap(20, 30), [[*ended(0, 20), *life(29, 100)]], True),
+        (gap(20, 40), [[*ended(0, 20), *life(30, 100)]], False),
+        (gap(20, 30), [[*ended(0, 20), *life(29, 100)], life(0, 100)], False),
+        (gap(20, 30), [[*ended(0, 20), *life(29, 100)], [*ended(0, 21), *life(28, 100)]], True),
+        (gap(20, 30), [[*life(0, 20), *life(29, 100)]], False),
+        (gap(90, 100), [ended(0, 99)], False),
         (gap(1, 10), [life(2, 100)], False),
     ],
 )

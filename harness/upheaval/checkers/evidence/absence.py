@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Final
 
 from upheaval.checkers.checker import Checker, Source
+from upheaval.checkers.evidence.alone import times_alone
 from upheaval.checkers.evidence.losses import Losses, losses_of
 from upheaval.checkers.evidence.operation_ids import MissingIds, missing_ids
 from upheaval.checkers.evidence.positions import finals_of
@@ -22,7 +23,7 @@ from upheaval.checkers.evidence.protocol_events import OF_MODULE, quorum_of
 from upheaval.checkers.evidence.recordings import named_snapshots, snapshot_records, term_entries
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.evidence.term_facts import TermFacts
-from upheaval.checkers.evidence.trace_facts import GAP_NS, TraceFacts, times_alone
+from upheaval.checkers.evidence.trace_facts import GAP_NS, TraceFacts
 from upheaval.checkers.history.columns import IS_OK, LogEntries, PlacedHistory
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Broken, Finding, Verdict
@@ -127,7 +128,7 @@ def _require_no_gap(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFa
         for begin_ns, end_ns, line in facts.gaps:
             alone_ns = sum(
                 max(0, min(end_ns, other_ns) - max(begin_ns, one_ns))
-                for one_ns, other_ns in times_alone(traces, facts.member_id)
+                for one_ns, other_ns in times_alone(traces, faults, facts.member_id)
             )
             if end_ns - begin_ns - alone_ns > GAP_NS and not any(
                 one_ns <= end_ns and (other_ns is None or begin_ns <= other_ns + GAP_NS)

@@ -14,10 +14,11 @@ from itertools import pairwise
 from typing import Final
 
 from upheaval.checkers.checker import Checker, Source
+from upheaval.checkers.evidence.alone import times_alone
 from upheaval.checkers.evidence.positions import finals_of
 from upheaval.checkers.evidence.protocol_events import DEADLY, OF_LEADER, OF_MODULE
 from upheaval.checkers.evidence.run_evidence import Evidence
-from upheaval.checkers.evidence.trace_facts import ProcessLife, times_alone
+from upheaval.checkers.evidence.trace_facts import ProcessLife
 from upheaval.checkers.history.columns import IS_OK
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Broken, Finding, NotApplicable, Result, Verdict
@@ -209,9 +210,11 @@ class _Judge:
         """Up to when other faults, commands, stalls and the absence of all other members, one after the other, explain
         that the member wrote nothing after its last process. What ended that explains it for ever.
         """
-        spans = [*self._evidence.traces[last.member_id].stalls, *times_alone(self._evidence.traces, last.member_id)]
-        for other in self._evidence.faults:
-            if other is not fault and last.member_id in other.members:
+        traces = self._evidence.traces
+        others = [other for other in self._evidence.faults if other is not fault]
+        spans = [*traces[last.member_id].stalls, *times_alone(traces, others, last.member_id)]
+        for other in others:
+            if last.member_id in other.members:
                 is_end = other.what in _ENDS and other.inject_begin_ns >= last.begin_ns
                 end_ns = NEVER_NS if is_end or other.heal_end_ns is None else other.heal_end_ns
                 spans.append((other.inject_begin_ns, end_ns))

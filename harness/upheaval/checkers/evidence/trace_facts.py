@@ -3,16 +3,15 @@
 Pure facts; this module knows no promise.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from typing import Final
 
 from upheaval.checkers.evidence.protocol_events import OF_MODULE
 from upheaval.checkers.evidence.term_facts import TermFacts, TermReader
 from upheaval.records import LOST_EVENTS, MemberFolder, RunFolder, TraceEvent
 from upheaval_node.trace_kinds import TraceKind
-from upheaval_node.types import MS, NEVER_NS, S
+from upheaval_node.types import MS, S
 
 _BEFORE_START: Final = (TraceKind.CERTIFICATES_READ, TraceKind.ERROR)
 """Events that a process may trace before its start event: it reads certificates first."""
@@ -236,21 +235,6 @@ def facts_of(folder: MemberFolder) -> TraceFacts:
             raised.add(event)
     facts.terms, facts.has_caught_up = terms.terms, terms.has_caught_up
     return facts
-
-
-def times_alone(traces: Iterable[TraceFacts], member_id: int) -> Iterator[tuple[int, int]]:
-    """When no consensus module of another member ran, from each begin to its end. A member then has no connection, so
-    it sends and receives nothing.
-    """
-    others = (facts.lives for facts in traces if facts.member_id != member_id)
-    since_ns = 0
-    for begin_ns, last_ns in sorted(
-        (life.begin_ns, life.last_ns) for life in chain.from_iterable(others) if life.component in OF_MODULE
-    ):
-        if begin_ns > since_ns:
-            yield since_ns, begin_ns
-        since_ns = max(since_ns, last_ns)
-    yield since_ns, NEVER_NS
 
 
 def _booted_ms(event: TraceEvent) -> int | None:
