@@ -53,9 +53,9 @@ class _Worker:
     def take(self) -> tuple[int, tuple[Any, Exception | None]]:
         """The number of its item, and the result or what was raised."""
         with self._until_it_ends():
-            number, *outcome = self.connection.recv()
+            number, outcome = self.connection.recv()
         self.is_free = True
-        return number, tuple(outcome)
+        return number, outcome
 
     def end(self) -> None:
         self._process.terminate()
@@ -111,4 +111,4 @@ def _serve(work: Callable[[Any], object], connection: Connection) -> None:
             except Exception as error:  # noqa: BLE001 - the parent raises it
                 error.add_note(f"in a worker process: {traceback.format_exc()}")
                 outcome = None, error
-            connection.send((number, *outcome))
+            connection.send((number, outcome))
