@@ -198,6 +198,12 @@ def test_snapshots_and_answers_of_members_are_compared_with_the_replay(recorded:
     assert asked in named.detail
 
 
+def test_copies_that_have_too_little_memory_together_accuse_nothing(recorded: RunFolder, classes: Path) -> None:
+    replay = replayed(recorded, "Hungry", classes)
+    assert replay.difference is None
+    assert "its copies need more memory together: Java heap space" in replay.why_not
+
+
 @pytest.mark.parametrize(
     ("start", "verdict", "says"),
     [

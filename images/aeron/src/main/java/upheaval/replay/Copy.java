@@ -103,10 +103,10 @@ final class Copy {
                 cluster.begin(beginning);
                 streams.read(beginning.snapshot(), image -> service.onStart(cluster, image));
             }
-        } catch (final Failure failure) {
+        } catch (final Failure | OutOfMemoryError failure) {
             throw failure;
         } catch (final Throwable error) {
-            // An Error of the service is one of its own, too.
+            // An Error of the service is one of its own, too, but copies share the memory.
             throw new Failure("onStart raises " + text(error));
         }
         cluster.lifecycle = null;
@@ -124,6 +124,8 @@ final class Copy {
     private List<byte[]> snapshot() {
         try {
             return streams.written(service::onTakeSnapshot);
+        } catch (final OutOfMemoryError error) {
+            throw error;
         } catch (final Throwable error) {
             // As in onStart.
             throw new Failure("onTakeSnapshot raises " + text(error));
@@ -237,6 +239,8 @@ final class Copy {
         cluster.lifecycle = "onRoleChange".equals(name) || "doBackgroundWork".equals(name) ? name : null;
         try {
             callback.run();
+        } catch (final OutOfMemoryError error) {
+            throw error;
         } catch (final Throwable error) {
             // Whatever it is: the container of a member catches it, too.
             effects.raised(name + " raises " + text(error));

@@ -34,7 +34,7 @@ public final class Replay {
     private Replay() {
     }
 
-    /** Ends with status 2 and one line for a class that is no service. */
+    /** Ends with status 2 and one line for a class that is no service, and where copies need more memory than there is. */
     public static void main(final String[] arguments) throws Exception {
         final PrintStream out = new PrintStream(new BufferedOutputStream(System.out, 1 << 16), false, StandardCharsets.UTF_8);
         System.setOut(System.err);
@@ -56,6 +56,8 @@ public final class Replay {
             }
         } catch (final IllegalArgumentException error) {
             refuse("replay: " + error.getMessage());
+        } catch (final OutOfMemoryError error) {
+            refuse("replay: its copies need more memory together: " + error.getMessage());
         }
         out.flush();
         // Threads of the service are not waited for.
