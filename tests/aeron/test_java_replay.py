@@ -229,6 +229,26 @@ def test_copies_have_the_properties_that_members_have(
         assert report.finding(Promise.LINEARIZABLE).verdict is verdict
 
 
+@pytest.mark.parametrize(("launcher", "verdict"), [("java Main 1", Verdict.UNKNOWN), ("", Verdict.INVALID)])
+def test_a_launcher_explains_a_snapshot_that_aeron_itself_does_not_come_to(
+    launcher: str, verdict: Verdict, recorded: RunFolder, classes: Path, tmp_path: Path
+) -> None:
+    run = RunFolder(Path(shutil.copytree(recorded.path, tmp_path / "run")))
+    name_service(run, "NeedsModule$Scaled", classes)
+    (run.path / "cluster.json").write_text(json.dumps({"launcher": launcher}), encoding="utf-8")
+    finding = verify_run(run.path).finding(Promise.SNAPSHOT_IS_REPLAY)
+    assert finding.verdict is verdict, finding.detail
+    assert "a member of Aeron alone that begins with the last snapshot " in finding.detail
+    assert ("its launcher may start it with options" in finding.detail) is bool(launcher)
+
+
+def test_options_that_no_shell_could_parse_are_named(recorded: RunFolder, classes: Path, tmp_path: Path) -> None:
+    run = RunFolder(Path(shutil.copytree(recorded.path, tmp_path / "run")))
+    (run.path / "cluster.json").write_text(json.dumps({"jvm": "'-Dname=x"}), encoding="utf-8")
+    why = replayed(run, "Accounts", classes).why_not
+    assert why == 'cluster.json: jvm "\'-Dname=x": No closing quotation'
+
+
 def test_a_service_that_copies_cannot_drive_runs_in_aeron_itself(recorded: RunFolder, classes: Path) -> None:
     name_service(recorded, "NeedsModule", classes)
     finding = verify_run(recorded.path).finding(Promise.SNAPSHOT_IS_REPLAY)

@@ -1,5 +1,5 @@
-"""Limited processors of containers: proved by what the kernel counts when they were limited, and not by an injector that
-did nothing, limited another one or lifted nothing.
+"""Limited processors of containers: proved by what the kernel counts when they were limited, and not by an injector
+that did nothing, limited another one or lifted nothing.
 """
 
 from collections.abc import Iterator

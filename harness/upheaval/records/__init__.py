@@ -6,6 +6,7 @@ Knows no cluster and judges nothing.
 # First, before any module that may be compiled: this import installs the finder of compiled modules.
 import upheaval_node as upheaval_node
 from upheaval.records.client_stalls import ClientStall as ClientStall
+from upheaval.records.cluster_texts import CLUSTER_FILE as CLUSTER_FILE, cluster_text as cluster_text
 from upheaval.records.companions import (
     BACKUP as BACKUP,
     BACKUP_NAME as BACKUP_NAME,

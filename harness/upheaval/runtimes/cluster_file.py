@@ -14,11 +14,13 @@ from upheaval.checkers.own.own_model_process import load_model, shown_error
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.python_path import on_python_path
 from upheaval.records import (
+    CLUSTER_FILE,
     MEMBERS_MAX,
     SPLIT,
     TOGETHER,
     FieldError,
     Json,
+    cluster_text,
     jsonfields,
     read_schema,
     write_atomically,
@@ -31,7 +33,6 @@ from upheaval_node.errors import NodeError
 from upheaval_node.suggestions import did_you_mean
 
 FORMAT: Final = 1
-CLUSTER_FILE: Final = "cluster.json"
 ROOM_MIN: Final = 64 << 20
 """The bytes of free disk space that a run needs."""
 _REQUIRED: Final = ("run_id", "members", "components", "profile", "sync_level", "service", "base_port")
@@ -86,27 +87,19 @@ def save(spec: ClusterSpec, runtime: str, folder: Path) -> None:
 
 def runtime_of(folder: Path) -> str:
     """The runtime of the cluster in a folder; empty when the folder has no cluster, or its file is unreadable."""
-    return _text_in(folder, "runtime")
+    return cluster_text(folder, "runtime")
 
 
 def system_of(folder: Path) -> str:
     """The system under test of the cluster in a folder; empty as for `runtime_of`."""
-    return _text_in(folder, "system")
+    return cluster_text(folder, "system")
 
 
 def start_of(folder: Path) -> tuple[str, str, str]:
     """The launcher, the JVM options and the folder of the code of the cluster in a folder; empty as for
     `runtime_of`.
     """
-    return _text_in(folder, "launcher"), _text_in(folder, "jvm"), _text_in(folder, "source")
-
-
-def _text_in(folder: Path, name: str) -> str:
-    try:
-        fields = jsonfields.parse_object((folder / CLUSTER_FILE).read_text(encoding="utf-8"))
-        return jsonfields.text(fields, name)
-    except (OSError, UnicodeDecodeError, FieldError):
-        return ""
+    return cluster_text(folder, "launcher"), cluster_text(folder, "jvm"), cluster_text(folder, "source")
 
 
 def load(folder: Path) -> ClusterSpec:

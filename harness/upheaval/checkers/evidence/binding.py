@@ -30,6 +30,7 @@ from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Broken, Finding, Verdict
 from upheaval.records import (
+    CLUSTER_FILE,
     OWN_SYSTEM,
     SCENARIO_NAME,
     FieldError,
@@ -274,7 +275,7 @@ def _text(value: Json) -> str:
 
 
 def _check_cluster_file(run: RunFolder, manifest: Manifest) -> int:
-    path = run.path / "cluster.json"
+    path = run.path / CLUSTER_FILE
     fields = _object(path)
     if fields is None:
         return 0

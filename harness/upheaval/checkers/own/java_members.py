@@ -76,7 +76,9 @@ class AloneMembers:
         again, other = self._asked(requests, (True, False))
         if first_difference(requests, whole, other, payloads) or again != begun:
             raise CannotReplayJava(f"{_CONTROL}: {_FROM_SNAPSHOT} once {difference}")
-        return Difference(f"{_FROM_SNAPSHOT} {difference}: the snapshot does not hold all of the state", position)
+        text = f"{_FROM_SNAPSHOT} {difference}: the snapshot does not hold all of the state"
+        # A member took the snapshot.
+        return Difference(text, position, is_of_members=True)
 
     def _asked(self, requests: Sequence[Entry], uses_snapshots: Sequence[bool]) -> list[Asked]:
         """Ask one member after the other. Each has its own copy of the files and may or may not use the snapshots."""

@@ -34,14 +34,14 @@ from upheaval.checkers.own.played import entries_of, leader_of_term
 from upheaval.checkers.own.replay_process import read_log
 from upheaval.checkers.states.replay import LoggedMessage
 from upheaval.records import (
-    FieldError,
+    CLUSTER_FILE,
     Manifest,
     MemberFolder,
     Payloads,
     RunFolder,
     answer_text,
+    cluster_text,
     code_digest,
-    jsonfields,
     read_origin,
 )
 from upheaval_node.protocol import cluster_messages as cm
@@ -53,7 +53,6 @@ _AT_ONCE: Final = 2
 _RAISED: Final = "service-raised"
 _WHOLE: Final = Plan()
 _LEADER: Final = Plan(member_id=2, is_leader=True, does_background_work=True)
-_CLUSTER_FILE: Final = "cluster.json"
 _LAUNCHED: Final = "; its launcher may start it with options or arguments that copies do not have"
 _LEADER_ENDED: Final = "the copy that leads does not read the whole log"
 _ROLES: Final[Mapping[str, Plan]] = {
@@ -128,9 +127,9 @@ def replay_java(run: RunFolder, manifest: Manifest, log_member: int, log_end: in
         try:
             replay, raised = judge.judged()
             _require_driven(run, manifest, raised)
-            return replace(replay, doubt=_LAUNCHED if _start_of(run, "launcher") else "")
         except _CannotDrive as error:
-            return judge.judged_by_aeron(run.member(log_member), str(error))
+            replay = judge.judged_by_aeron(run.member(log_member), str(error))
+        return replace(replay, doubt=_LAUNCHED if cluster_text(run.path, "launcher") else "")
     except CannotReplayJava as error:
         return JavaReplay(why_not=str(error))
 
@@ -144,7 +143,7 @@ def _judge(run: RunFolder, manifest: Manifest, log_member: int, log_end: int) ->
     if why_not:
         raise CannotReplayJava(why_not)
     version = versions_of(manifest.system.partition(":")[2])[-1]
-    source, options = str(Path(manifest.source).absolute()), shlex.split(_start_of(run, "jvm"))
+    source, options = str(Path(manifest.source).absolute()), _options_of(run)
     service = JavaService(manifest.service, source, version, options)
     log = read_log(str(run.path), log_member, log_end)
     payloads = Payloads.of(run)
@@ -152,12 +151,12 @@ def _judge(run: RunFolder, manifest: Manifest, log_member: int, log_end: int) ->
     return _Judge(service, log, entries_of(log, payloads), payloads, not manifest.more_services, untimed)
 
 
-def _start_of(run: RunFolder, name: str) -> str:
-    """A text on how members start; empty for a run without it."""
+def _options_of(run: RunFolder) -> list[str]:
+    text = cluster_text(run.path, "jvm")
     try:
-        return jsonfields.text(jsonfields.parse_object(jsonfields.read_text(run.path / _CLUSTER_FILE)), name)
-    except (OSError, FieldError):
-        return ""
+        return shlex.split(text)
+    except ValueError as error:
+        raise CannotReplayJava(f"{CLUSTER_FILE}: jvm {text!r}: {error}") from None
 
 
 def _require_driven(run: RunFolder, manifest: Manifest, raised: str) -> None:

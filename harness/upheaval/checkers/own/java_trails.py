@@ -26,7 +26,7 @@ class Difference:
     raised: str = ""
     """What the copy raises, if it differs in that, or why it does not read the whole log."""
     is_of_members: bool = False
-    """Whether it is one between the members and all copies."""
+    """Whether it is one between what members did and what copies do."""
 
 
 def first_difference(

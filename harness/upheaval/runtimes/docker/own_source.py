@@ -11,7 +11,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Final
 
-from upheaval.runtimes.cluster_file import CLUSTER_FILE
+from upheaval.records import CLUSTER_FILE
 from upheaval.system import SOURCE_FOLDER
 
 NEVER: Final = (".*", "__pycache__", "node_modules", "*.whl", "*.egg-info", "*.pyc")

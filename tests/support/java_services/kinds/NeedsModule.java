@@ -32,6 +32,14 @@ public class NeedsModule extends Accounts {
         }
     }
 
+    /** It multiplies as {@link kinds.Scaled} does. */
+    public static final class Scaled extends NeedsModule {
+        @Override
+        protected void add(final String name, final long amount) {
+            super.add(name, amount * Integer.getInteger("kinds.scale", 2));
+        }
+    }
+
     /** It needs the module at each request. */
     public static final class AtRequests extends Accounts {
         @Override
