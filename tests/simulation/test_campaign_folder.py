@@ -131,7 +131,8 @@ def test_the_earlier_campaign_stays_when_the_next_one_cannot_begin(tmp_path: Pat
 
 
 @pytest.mark.pure
-def test_a_runner_begins_no_seed_before_the_earlier_campaign_is_removed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_runner_begins_no_seed_before_the_earlier_campaign_is_removed(workers: int, tmp_path: Path) -> None:
     keep, asked = tmp_path / "keep", []
 
     class Watched(list[SeedOrigin]):
@@ -139,7 +140,7 @@ def test_a_runner_begins_no_seed_before_the_earlier_campaign_is_removed(tmp_path
             asked.append(keep.exists())
             return super().__iter__()
 
-    with in_processes(Watched([SeedOrigin(1, BUG)]), keep, workers=1) as outcomes:
+    with in_processes(Watched([SeedOrigin(1, BUG)]), keep, workers=workers) as outcomes:
         assert not asked
         assert next(outcomes).folder == str(keep / "seed-1")
 

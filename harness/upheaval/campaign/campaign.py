@@ -198,6 +198,7 @@ def in_processes(origins: Sequence[SeedOrigin], keep: Path | None, *, workers: i
         # Workers run ahead of a slow seed, and of a campaign that ends early.
         aside = None if keep is None else partial(set_aside, folder=scratch / "failed", out=keep)
         with some_at_a_time(partial(try_origin, scratch=scratch, keep=aside), workers) as run:
+            # A pool starts the seeds as soon as it has them.
             yield in_turn(chain.from_iterable(map(run, [origins])), keep)
 
 

@@ -5,14 +5,18 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 
 import pytest
 
-from support.pool_work import end_at_two, fail_at_two, pause_at_two
-from upheaval.campaign.pool import some_at_a_time
+from support.pool_work import end_at_three, fail_at_two, leave_file, pause_at_two
+from upheaval.campaign.pool import AHEAD_MAX, some_at_a_time
 from upheaval.errors import EnvironmentFault
+from upheaval.waits import wait_until
 
 PATIENCE_S = 240
+FILES_S = 120
 PARENT = """
 import sys
 from upheaval.campaign.pool import some_at_a_time
@@ -36,6 +40,13 @@ def _time_is_over(*_: object) -> None:
     raise TimeoutError(f"no answer in {PATIENCE_S} s")
 
 
+def wait_for_files(count: int, folder: Path) -> None:
+    def seen() -> list[str]:
+        return [path.name for path in folder.iterdir()]
+
+    wait_until(lambda: len(seen()) >= count, timeout_s=FILES_S, describe=lambda: f"only items {seen()} are done")
+
+
 def test_results_come_in_the_order_of_the_items() -> None:
     with some_at_a_time(abs, 3) as run:
         assert list(run(range(-20, 0))) == list(range(20, 0, -1))
@@ -43,14 +54,32 @@ def test_results_come_in_the_order_of_the_items() -> None:
         assert list(run([-1])) == [1]
 
 
-def test_a_worker_that_is_ended_ends_the_search_with_a_reason() -> None:
-    """As by the kernel when memory runs out. What came before is there."""
-    with some_at_a_time(end_at_two, 2) as run:
+def test_a_worker_that_is_ended_is_the_outcome_of_its_item_in_its_turn(tmp_path: Path) -> None:
+    """As by the kernel when memory runs out."""
+    with some_at_a_time(partial(end_at_three, tmp_path), 2) as run:
         results = run([1, 2, 3, 4])
-        assert next(results) == 1
+        assert [next(results), next(results)] == [1, 2]
         with pytest.raises(EnvironmentFault, match="ended by SIGKILL, as when memory runs out"):
-            list(results)
+            next(results)
     assert multiprocessing.active_children() == []
+
+
+def test_workers_go_on_while_no_result_is_asked_for(tmp_path: Path) -> None:
+    with some_at_a_time(partial(leave_file, tmp_path), 2) as run:
+        results = run(range(10))
+        wait_for_files(10, tmp_path)
+        assert list(results) == list(range(10))
+
+
+def test_workers_go_so_far_ahead_and_no_further(tmp_path: Path) -> None:
+    items = range(AHEAD_MAX + 10)
+    with some_at_a_time(partial(leave_file, tmp_path), 2) as run:
+        results = run(items)
+        # Given to the workers after those that they go ahead.
+        assert list(run([-1])) == [-1]
+        wait_for_files(AHEAD_MAX + 1, tmp_path)
+        assert {int(path.name) for path in tmp_path.iterdir()} == {-1, *items[:AHEAD_MAX]}
+        assert list(results) == list(items)
 
 
 def test_what_is_not_asked_for_is_not_waited_for() -> None:
