@@ -54,6 +54,19 @@ def test_the_others_have_what_was_purged(members: tuple[int, ...], tmp_path: Pat
     assert verdicts(verify_run(tmp_path)) == [Verdict.VALID] * len(LOGS)
 
 
+@pytest.mark.parametrize(("begin", "verdict"), [(SEGMENT, Verdict.VALID), (2 * SEGMENT, Verdict.INVALID)])
+def test_a_member_that_moved_may_have_a_copy_of_a_purged_log(begin: int, verdict: Verdict, tmp_path: Path) -> None:
+    built = good_run(OPERATIONS)
+    built.write(tmp_path)
+    cut(tmp_path, built, 2)
+    add_fault(tmp_path, "purge", 1, 1, begin)
+    assert verify_run(tmp_path).finding(Promise.LOGS_EQUAL).verdict is Verdict.INVALID
+    (tmp_path / "member-2" / "replaced-1").mkdir()
+    report = verify_run(tmp_path)
+    assert report.finding(Promise.LOGS_EQUAL).verdict is verdict
+    assert verdict is Verdict.INVALID or verdicts(report) == [Verdict.VALID] * len(LOGS)
+
+
 def test_what_every_member_purged_is_unknown(tmp_path: Path) -> None:
     built = good_run(OPERATIONS)
     built.write(tmp_path)
