@@ -21,16 +21,17 @@ Purge = Callable[[Path], None]
 LOGS: Final = (Promise.LOGS_EQUAL, Promise.LOGS_COMPLETE, Promise.LINEARIZABLE, Promise.ACKNOWLEDGED_NOT_LOST)
 
 
-def cut(path: Path, built: BuiltRun, *members: int) -> None:
-    """The first segment of these members' logs is gone."""
+def cut(path: Path, built: BuiltRun, *members: int, begin: int = SEGMENT) -> None:
+    """The first segments of these members' logs are gone."""
     for member_id in members:
         recording_id = built.recording_ids[member_id]
         archive = path / f"member-{member_id}" / "archive"
         data = bytearray((archive / "archive.catalog").read_bytes())
         at = data.rindex(struct.pack("<q", recording_id), 0, 32 + 128 + 32 + 24)
-        struct.pack_into("<q", data, at + 24, SEGMENT)
+        struct.pack_into("<q", data, at + 24, begin)
         (archive / "archive.catalog").write_bytes(data)
-        (archive / f"{recording_id}-0.rec").unlink()
+        for base in range(0, begin, SEGMENT):
+            (archive / f"{recording_id}-{base}.rec").unlink()
 
 
 def add_fault(path: Path, what: str, member_id: int, second: int, begin: int = SEGMENT, *, holds: bool = True) -> None:
@@ -77,6 +78,24 @@ def test_what_every_member_purged_is_unknown(tmp_path: Path) -> None:
     assert report.verdict is Verdict.UNKNOWN, report.findings
     assert report.finding(Promise.LOGS_EQUAL).verdict is Verdict.VALID
     assert f"begins at position {SEGMENT}" in report.finding(Promise.LINEARIZABLE).detail
+
+
+@pytest.mark.parametrize("wrong", [None, 1, 2])
+def test_logs_that_begin_where_no_other_reaches_are_compared_from_there_on(wrong: int | None, tmp_path: Path) -> None:
+    """One member was not purged, and its log ends before."""
+    built = good_run(2 * OPERATIONS)
+    built.write(tmp_path)
+    log = tmp_path / "member-0" / "archive" / f"{built.recording_ids[0]}-0.rec"
+    log.write_bytes(log.read_bytes()[: SEGMENT // 2].ljust(SEGMENT, b"\0"))
+    for base in range(SEGMENT, built.end_positions[0], SEGMENT):
+        log.with_name(f"{built.recording_ids[0]}-{base}.rec").unlink()
+    for member_id in (1, 2):
+        cut(tmp_path, built, member_id, begin=member_id * SEGMENT)
+        add_fault(tmp_path, "purge", member_id, 1, member_id * SEGMENT)
+    start = None if wrong is None else change_a_key(tmp_path, built, wrong, 3600)
+    finding = verify_run(tmp_path).finding(Promise.LOGS_EQUAL)
+    verdict = Verdict.VALID if wrong is None else Verdict.INVALID
+    assert (finding.verdict, finding.position) == (verdict, start), finding.detail
 
 
 def not_at_all(_path: Path) -> None:

@@ -211,9 +211,10 @@ def _compare(readings: list[_Reading], limit: int | None, purged: Mapping[int, S
     ]
     pending = [reading for reading in readings if reading not in late]
     while pending or late:
-        position = max((reading.log.end_position for reading in pending), default=None)
+        # Where no other log reaches a later one, the next ones begin.
+        reached = [reading.log.end_position for reading in pending] or [min(each.log.start_position for each in late)]
         for reading in list(late):
-            if position is None or reading.log.start_position <= position:
+            if reading.log.start_position <= max(reached):
                 late.remove(reading)
                 pending.append(reading)
         segments: list[tuple[_Reading, Segment]] = []
