@@ -8,10 +8,12 @@ from typing import Final
 import pytest
 
 from support.built_runs import BuiltRun, LogBuilder, good_run, operation_index, payload_index
+from upheaval.checkers.evidence.log_pieces import log_digest
+from upheaval.checkers.evidence.recordings import RecordedLog
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Report, Verdict
-from upheaval.records import Function, RunFolder
+from upheaval.records import Function, Origin, RunFolder, write_origin
 from upheaval_chaos.record import FaultRecord, Proof
 from upheaval_node.types import S
 
@@ -197,3 +199,31 @@ def test_a_difference_before_the_begin_is_found_between_the_others(tmp_path: Pat
     finding = verify_run(tmp_path).finding(Promise.LOGS_EQUAL)
     expected = (Verdict.INVALID, start, (1, 2))
     assert (finding.verdict, finding.position, finding.members) == expected, finding.detail
+
+
+@pytest.mark.parametrize(
+    ("members", "has_record", "verdict"),
+    [
+        ((0,), True, Verdict.VALID),
+        ((1, 2), True, Verdict.VALID),
+        ((1, 2), False, Verdict.UNKNOWN),
+        ((0, 1, 2), True, Verdict.UNKNOWN),
+    ],
+)
+def test_a_restored_member_may_have_been_purged_unless_all_were(
+    members: tuple[int, ...], has_record: bool, verdict: Verdict, tmp_path: Path
+) -> None:
+    built = good_run(OPERATIONS)
+    run = built.write(tmp_path)
+    position = built.operations[300].position
+    assert position is not None
+    digest = log_digest(RecordedLog(run.member(0)), 0, position)
+    write_origin(tmp_path, Origin("/x/backup-0", "run-0", 0, position, digest, (), 300))
+    cut(tmp_path, built, *members)
+    for member_id in members if has_record else ():
+        add_fault(tmp_path, "purge", member_id, 1)
+    finding = verify_run(tmp_path).finding(Promise.BACKED_UP)
+    assert finding.verdict is verdict, finding.detail
+    assert (f"the log of member {members[0]} begins at position {SEGMENT}" in finding.detail) is (
+        verdict is Verdict.UNKNOWN
+    )
