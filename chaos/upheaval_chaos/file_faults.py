@@ -5,9 +5,10 @@ second look at all files: their names, lengths and digests, and the pages that d
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from typing import Final
 
 from upheaval_chaos.errors import UnknownOutcome, UsageError
@@ -115,26 +116,33 @@ class FileInjection:
         self._started: dict[int, frozenset[str]] = {}
 
     def act(self) -> None:
-        """End each member and change its files. Raises `UnknownOutcome` for a log that is too short."""
+        """End the members, then change the files of all, or of none. Raises `UnknownOutcome` for a log that is too
+        short.
+        """
         for member_id in self.member_ids:
-            node, files = self._target.node(member_id), self._target.files(member_id)
+            node = self._target.node(member_id)
             if node.incarnation():
                 node.kill()
-            self._before[member_id] = _look_at(files)
-            self._change(files, member_id)
+            self._before[member_id] = _look_at(self._target.files(member_id))
+        for change in [self._planned(member_id) for member_id in self.member_ids]:
+            change()
 
-    def _change(self, files: Files, member_id: int) -> None:
-        who = f"member {member_id}"
+    def _planned(self, member_id: int) -> Callable[[], None]:
+        """The change of a member's files. Raises `UnknownOutcome` if they do not allow it."""
+        files, who = self._target.files(member_id), f"member {member_id}"
         if self._fault.part is not None:
-            files.overwrite(*damage_of(self._fault.part, files, who))
-        elif self._fault.kind is FileFaultKind.WIPE:
-            files.remove_all()
-        else:
-            purge = purge_of(files, who)
-            self._catalogs[member_id] = files.read(CATALOG)
+            return partial(files.overwrite, *damage_of(self._fault.part, files, who))
+        if self._fault.kind is FileFaultKind.WIPE:
+            return files.remove_all
+        purge = purge_of(files, who)
+        self._catalogs[member_id] = files.read(CATALOG)
+
+        def cut() -> None:
             # In this order: no catalog names a file that is gone.
             files.rewrite(CATALOG, purge.catalog)
             files.remove(purge.gone)
+
+        return cut
 
     def prove(self) -> Proof:
         """Wait until the files of every member show it."""

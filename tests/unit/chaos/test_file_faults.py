@@ -1,14 +1,19 @@
 """The place of a damage in a log, and the faults of files that make no sense."""
 
+from dataclasses import dataclass
+from typing import cast
+
 import pytest
 
 from support.fault_cases import all_kinds, fault_of
 from support.held_files import HeldFiles
+from unit.chaos.test_log_purge import SNAPSHOT, files_of, snapshot_set
 from upheaval.cli.fault_commands import DAMAGED_PARTS
 from upheaval.errors import UsageError
 from upheaval_chaos.errors import UnknownOutcome
-from upheaval_chaos.faults import Members
-from upheaval_chaos.file_faults import PAGE, FileFault, FileFaultKind, Part, damage_of
+from upheaval_chaos.faults import Members, exactly
+from upheaval_chaos.file_faults import PAGE, FileFault, FileFaultKind, FileInjection, Part, damage_of
+from upheaval_chaos.target import Target
 from upheaval_node.files import layout
 from upheaval_node.files.recording_log_entry import Entry, EntryType, encode_entry
 from upheaval_node.protocol.frames import TYPE_DATA, DataHeader
@@ -71,3 +76,39 @@ def test_a_part_belongs_to_damage_alone() -> None:
         fault_of("damage clients hole")
     assert list(Part) == list(DAMAGED_PARTS)
     assert set(FileFaultKind) <= all_kinds()
+
+
+@dataclass
+class DownMembers:
+    """Members that have ended. The part of `Target` and `Node` that faults of files use."""
+
+    held: dict[int, HeldFiles]
+
+    def node(self, _member_id: int) -> "DownMembers":
+        return self
+
+    def incarnation(self) -> frozenset[str]:
+        return frozenset()
+
+    def files(self, member_id: int) -> HeldFiles:
+        return self.held[member_id]
+
+
+@pytest.mark.parametrize(
+    ("kind", "part", "one", "other", "why"),
+    [
+        (FileFaultKind.PURGE, None, files_of(*snapshot_set(SNAPSHOT)), files_of(), "member 2 has no snapshot"),
+        (FileFaultKind.DAMAGE, Part.HOLE, log_of(*[1000] * 12), log_of(8), "the log of member 2 has one page"),
+    ],
+    ids=["purge", "damage"],
+)
+def test_the_files_of_all_members_change_or_of_none(
+    kind: FileFaultKind, part: Part | None, one: HeldFiles, other: HeldFiles, why: str
+) -> None:
+    """A fault without a proof explains no log that begins later."""
+    before = {1: dict(one.content), 2: dict(other.content)}
+    members = DownMembers({1: one, 2: other})
+    injection = FileInjection(cast("Target", members), FileFault(kind, exactly([1, 2]), part), [1, 2])
+    with pytest.raises(UnknownOutcome, match=why):
+        injection.act()
+    assert {member_id: files.content for member_id, files in members.held.items()} == before

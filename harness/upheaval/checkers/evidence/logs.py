@@ -6,7 +6,7 @@ This module knows the recordings and the cluster's log messages; it knows nothin
 import contextlib
 import json
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import chain, compress
 from typing import Final
@@ -170,7 +170,7 @@ def compare_logs(
     """
     readings, missing = _open(run, members)
     limit = bounds_of(finals, traced, {}, members).commit_position
-    difference = _compare(readings, limit if finals else None, purged_starts(run))
+    difference = _compare(readings, limit if finals else None, purged_starts(run, members))
     ends = {reading.log.member_id: LogEnd(reading.log.end_position, reading.log.fault) for reading in readings}
     positions = {member_id: end.position for member_id, end in ends.items()}
     bounds = bounds_of(finals, traced, positions, members)
@@ -199,19 +199,22 @@ def _open(run: RunFolder, members: int) -> tuple[list[_Reading], Missing | None]
     return readings, missing
 
 
-def _compare(readings: list[_Reading], limit: int | None, purged: Mapping[int, int]) -> Difference | None:
+def _compare(readings: list[_Reading], limit: int | None, purged: Mapping[int, Set[int]]) -> Difference | None:
     """Read all frames and terms. Returns the first difference at or below `limit`.
 
     A log joins the others where a purge let it begin, which is in `purged` by member.
     """
     difference: Difference | None = None
     first = min((reading.log.start_position for reading in readings), default=0)
-    late = [reading for reading in readings if first < reading.log.start_position == purged.get(reading.log.member_id)]
+    late = [
+        reading for reading in readings if first < reading.log.start_position in purged.get(reading.log.member_id, ())
+    ]
     pending = [reading for reading in readings if reading not in late]
     while pending or late:
-        position = max((reading.log.end_position for reading in pending), default=None)
+        # Where no other log reaches a later one, the next ones begin.
+        reached = [reading.log.end_position for reading in pending] or [min(each.log.start_position for each in late)]
         for reading in list(late):
-            if position is None or reading.log.start_position <= position:
+            if reading.log.start_position <= max(reached):
                 late.remove(reading)
                 pending.append(reading)
         segments: list[tuple[_Reading, Segment]] = []

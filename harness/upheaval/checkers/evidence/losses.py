@@ -1,6 +1,6 @@
 """Which members may have lost files, and until when. What contradicts lost files proves nothing about the cluster."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import Final
 
@@ -42,9 +42,7 @@ class Losses:
 
 def losses_of(run: RunFolder, manifest: Manifest) -> Losses:
     """From the folders of the members and the faults of the run."""
-    moved = frozenset(
-        member_id for member_id in range(manifest.members) if any(run.member(member_id).path.glob(_REPLACED))
-    )
+    moved = _moved(run, manifest.members)
     faults = list(run.read_faults())
     cuts = [] if manifest.sync_level > 0 else [fault for fault in faults if fault.what in _CUTS_POWER]
     of_files = [fault for fault in faults if fault.what in LOSING]
@@ -56,16 +54,25 @@ def losses_of(run: RunFolder, manifest: Manifest) -> Losses:
     return Losses(moved, moved | _members_of(of_files), _members_of(cuts), until_ns)
 
 
-def purged_starts(run: RunFolder) -> Mapping[int, int]:
-    """Where the logs of members begin whose last change of files by a fault was a proved purge."""
-    starts: dict[int, int] = {}
+def purged_starts(run: RunFolder, members: int) -> Mapping[int, Set[int]]:
+    """Where the log of each member may begin: where a proved purge let it begin, if that was the last change of its
+    files by a fault. A member that moved may have a copy of any log that was purged.
+    """
+    starts: dict[int, Set[int]] = {}
+    copied: set[int] = set()
     for fault in sorted(run.read_faults(), key=lambda fault: fault.inject_begin_ns):
         if fault.what == FileFaultKind.PURGE and fault.inject_proof is not None and fault.inject_proof.holds:
-            starts.update(purged_to(fault.inject_proof.evidence))
+            for member_id, position in purged_to(fault.inject_proof.evidence):
+                starts[member_id] = {position}
+                copied.add(position)
         elif fault.what == FileFaultKind.WIPE:
             for member_id in fault.members:
                 starts.pop(member_id, None)
-    return starts
+    return starts | dict.fromkeys(_moved(run, members), copied)
+
+
+def _moved(run: RunFolder, members: int) -> frozenset[int]:
+    return frozenset(member_id for member_id in range(members) if any(run.member(member_id).path.glob(_REPLACED)))
 
 
 def _end_ns(fault: FaultRecord) -> int:

@@ -18,7 +18,7 @@ from upheaval.checkers.checker import Checker, Source
 from upheaval.checkers.evidence.log_messages import decode_message
 from upheaval.checkers.evidence.log_pieces import first_difference, log_digest
 from upheaval.checkers.evidence.logs import WitnessLog, described, frame_at, read_entries
-from upheaval.checkers.evidence.losses import losses_of
+from upheaval.checkers.evidence.losses import losses_of, purged_starts
 from upheaval.checkers.evidence.positions import CommittedOverTime, committed_over_time
 from upheaval.checkers.evidence.recordings import (
     LogMissing,
@@ -461,18 +461,26 @@ def _unnamed(files: MemberFolder, event: TraceEvent, what: str, position: int | 
 
 
 def _judge_restored(origin: Origin, members: _Members) -> str:
-    """Check that each member has the log that it was restored with, byte for byte."""
+    """Check that each member has the log that it was restored with, byte for byte, unless a purge removed it: what is
+    left is compared with the others' logs, by another promise.
+    """
     having = 0
+    purged: list[Broken] = []
+    starts = purged_starts(members.run, members.count)
     for member_id in range(members.count):
         try:
             log = members.log(member_id)
+            start = log.start_position
             digest = log_digest(log, origin.start_position, origin.position)
         except LogMissing:
             continue
-        if log.start_position != origin.start_position:
-            start = log.start_position
+        if start != origin.start_position:
             detail = f"the log of member {member_id} begins at position {start}"
-            raise Broken(Verdict.UNKNOWN, detail, members=(member_id,), position=start)
+            broken = Broken(Verdict.UNKNOWN, detail, members=(member_id,), position=start)
+            if start not in starts.get(member_id, ()):
+                raise broken
+            purged.append(broken)
+            continue
         if digest != origin.log_digest:
             raise Broken(
                 Verdict.INVALID,
@@ -482,11 +490,15 @@ def _judge_restored(origin: Origin, members: _Members) -> str:
             )
         _require_snapshot(origin, members.run.member(member_id))
         having += 1
-    if having < members.count:
-        raise Broken(Verdict.UNKNOWN, f"of {members.count} restored members {having} have a readable log")
+    readable = having + len(purged)
+    if readable < members.count:
+        raise Broken(Verdict.UNKNOWN, f"of {members.count} restored members {readable} have a readable log")
+    if not having:
+        raise purged[0]
+    who, rest = (f"{having} of {readable}", "; the others were purged") if purged else (f"all {having}", "")
     return (
-        f"restored from {origin.name} with {origin.operations} acknowledged operations: all {having} members have its "
-        f"log up to position {origin.position}"
+        f"restored from {origin.name} with {origin.operations} acknowledged operations: {who} members have its "
+        f"log up to position {origin.position}{rest}"
     )
 
 
