@@ -150,7 +150,7 @@ class _Before:
     clock: tuple[int, int] | None
     disk: DiskWork
     damage: int
-    processor: ProcessorWork | None
+    processor: Sequence[ProcessorWork]
     ns: int
 
 
@@ -278,7 +278,7 @@ class HostInjection:
         disk = hosts.disk_work(member_id)
         damage = hosts.damage_reports(member_id)
         boot = hosts.boot(member_id)
-        processor = hosts.processor_work(member_id) if self._fault.kind is HostFaultKind.CPU_LIMIT else None
+        processor = hosts.processor_work(member_id) if self._fault.kind is HostFaultKind.CPU_LIMIT else ()
         return _Before(boot, names, clock, disk, damage, processor, target.now_ns())
 
     def _clock_of(self, member_id: int, looks: int) -> tuple[int, int] | None:
@@ -350,16 +350,18 @@ class HostInjection:
             # The kernel counts anew for a new container.
             self._acted[member_id] = now
             return ""
-        used_ns, _, held_back = _work_between(since, now)
+        works = _work_between(since, now)
+        busiest, hindered = max(works, key=lambda work: work.used_ns), max(works, key=lambda work: work.held_back)
+        who = f"a part of member {member_id}" if len(works) > 1 else f"member {member_id}"
         passed_ns, percent = now.ns - since.ns, self._fault.amount
         share_ns = (passed_ns + 2 * LIMIT_PERIOD_NS) * percent // 100
-        if used_ns > share_ns + share_ns // POLLED_SHARE + _LIMIT_SLACK_NS:
-            used = f"{used_ns // MS} ms of processor time in {passed_ns // MS} ms"
-            raise UnknownOutcome(f"member {member_id} used {used}: there is no limit of {percent} %")
-        if held_back < _HELD_BACK:
+        if busiest.used_ns > share_ns + share_ns // POLLED_SHARE + _LIMIT_SLACK_NS:
+            used = f"{busiest.used_ns // MS} ms of processor time in {passed_ns // MS} ms"
+            raise UnknownOutcome(f"{who} used {used}: there is no limit of {percent} %")
+        if hindered.held_back < _HELD_BACK:
             return ""
-        used = f"{used_ns / MS:.0f} ms of processor time in {passed_ns // MS} ms"
-        return f"member {member_id} was held back in {held_back} periods, and used {used}"
+        used = f"{hindered.used_ns / MS:.0f} ms of processor time in {passed_ns // MS} ms"
+        return f"{who} was held back in {hindered.held_back} periods, and used {used}"
 
     def _seen_dead_in_change(self, member_id: int, before: _Before) -> str:
         work = self._hosts.disk_work(member_id)
@@ -412,8 +414,9 @@ class HostInjection:
     def _seen_unlimited(self, member_id: int) -> str:
         """It runs, and counts no period of a limit from a second before until now."""
         healed, now = self._healed[member_id], self._look_at(member_id)
-        used_ns, periods, _ = _work_between(healed, now)
-        if now.names != healed.names or periods:
+        works = _work_between(healed, now)
+        used_ns = sum(work.used_ns for work in works)
+        if now.names != healed.names or any(work.periods for work in works):
             self._healed[member_id] = now
             self._unlimited.pop(member_id, None)
             return ""
@@ -444,12 +447,12 @@ class HostInjection:
         return max(CLOCK_EXACT_MS, abs(self._fault.amount) // POLLED_SHARE)
 
 
-def _work_between(since: _Before, now: _Before) -> tuple[int, int, int]:
-    """The growth of used time in ns, of periods, and of those in which the member was held back."""
-    then, work = since.processor, now.processor
-    assert then is not None
-    assert work is not None
-    return work.used_ns - then.used_ns, work.periods - then.periods, work.held_back - then.held_back
+def _work_between(since: _Before, now: _Before) -> list[ProcessorWork]:
+    """The growth of each part's work."""
+    return [
+        ProcessorWork(work.used_ns - then.used_ns, work.periods - then.periods, work.held_back - then.held_back)
+        for then, work in zip(since.processor, now.processor, strict=True)
+    ]
 
 
 def _since(syncs: Sequence[tuple[int, int]], look: _Before) -> list[int]:

@@ -366,8 +366,8 @@ LIMIT_PERIOD_NS: Final = 100_000_000
 
 @dataclass(frozen=True, slots=True)
 class ProcessorWork:
-    """The processor time that the live processes of a member have used, in ns, and what their host has counted of them:
-    the periods of a limit in which they ran, and those in which it held them back.
+    """The processor time that live processes under one limit have used, in ns, and what their host has counted of them:
+    the periods of the limit in which they ran, and those in which it held them back.
     """
 
     used_ns: int
@@ -426,8 +426,10 @@ class HostObserver(Protocol):
     def disk_work(self, member_id: int) -> DiskWork:
         """The work and the refusals of the member's disk so far."""
 
-    def processor_work(self, member_id: int) -> ProcessorWork:
-        """The work of the member's processor. A new process of the member may begin at 0."""
+    def processor_work(self, member_id: int) -> Sequence[ProcessorWork]:
+        """The work of the member's processor, of each part with a limit of its own, always in the same order. A new
+        process of the member may begin at 0.
+        """
 
     def has_room(self, member_id: int) -> bool:
         """Whether the member's disk accepts bytes of another program, which are removed again."""

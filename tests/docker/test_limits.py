@@ -63,11 +63,13 @@ def test_both_readers_see_the_same_counts(stage: LiveStage) -> None:
     assert here == machines._counts_by_engine(cluster.client, container, "member 0")
 
 
-def test_a_run_with_a_limited_leader_is_valid(tmp_path: Path, node_image: str, engine: Client) -> None:
+@pytest.mark.parametrize("components", ["together", "split"])
+def test_a_run_with_a_limited_leader_is_valid(components: str, tmp_path: Path, node_image: str, engine: Client) -> None:
     script = tmp_path / "limited.scenario"
     script.write_text(
-        "title limited\nworkload rate=100\nwait operations 50\ninject starved cpu-limit leader percent=3\n"
-        "wait operations 50\nheal starved\nwait caught-up starved\nwait operations 50\n"
+        f"title limited\ncluster components={components}\nworkload rate=100\nwait operations 50\n"
+        "inject starved cpu-limit leader percent=3\nwait operations 50\n"
+        "heal starved\nwait caught-up starved\nwait operations 50\n"
     )
     folder = tmp_path / "run"
     done = upheaval("run", str(script), "--runtime", "docker", "--dir", str(folder), "--json")

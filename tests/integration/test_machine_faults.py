@@ -18,11 +18,12 @@ from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.execution.machines import machine_kinds, require_amounts, require_machines
 from upheaval.records import RunFolder
 from upheaval.runtimes import process_machines
-from upheaval.runtimes.control_groups import hierarchy
+from upheaval.runtimes.control_groups import MemberGroup, hierarchy
 from upheaval.runtimes.owner import Owner
 from upheaval.system import system_named
 from upheaval.testing.cluster import Cluster
 from upheaval_chaos.host_faults import ON_PROCESSES, HostFault, HostFaultKind
+from upheaval_chaos.programs import run_program
 
 STATEMENTS = {
     HostFaultKind.DISK_FULL: "disk-full follower",
@@ -76,6 +77,29 @@ def test_only_what_was_done_is_proved(kinds: Sequence[HostFaultKind], tmp_path: 
     assert sorted(path.name for path in run.glob("member-*/archive/0-0.rec")) == ["0-0.rec"] * 3
     run_id = RunFolder(run).read_manifest().run_id
     assert list(hierarchy().root.rglob(f"upheaval-{run_id[:12]}-*")) == []
+
+
+INNER = """
+from upheaval.runtimes.control_groups import MemberGroup
+group = MemberGroup("inner")
+group.limit(90)
+print(group.path)
+group.close()
+"""
+
+
+# It needs a control group that root may make.
+@pytest.mark.nightly
+def test_a_harness_with_a_limit_of_its_own_limits_its_members_to_more() -> None:
+    tight = MemberGroup("tight")
+    try:
+        tight.limit(50)
+        done = run_program(tight.command([sys.executable, "-c", INNER]), limit_s=300)
+    finally:
+        tight.close()
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"{tight.path.parent}/upheaval-inner")
+    assert not tight.path.exists()
 
 
 VOLUME = """

@@ -94,7 +94,7 @@ class LyingHosts:
     def disk_work(self, member_id: int) -> DiskWork:
         return self._hosts.disk_work(member_id)
 
-    def processor_work(self, member_id: int) -> ProcessorWork:
+    def processor_work(self, member_id: int) -> Sequence[ProcessorWork]:
         return self._hosts.processor_work(member_id)
 
     def has_room(self, member_id: int) -> bool:

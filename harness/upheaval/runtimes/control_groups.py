@@ -16,6 +16,7 @@ from typing import Final
 from upheaval.errors import EnvironmentFault, UnknownOutcome
 from upheaval.runtimes.owner import Owner
 from upheaval.waits import wait_until
+from upheaval_chaos.host_faults import HIGHEST_LIMIT
 from upheaval_chaos.programs import run_program
 from upheaval_chaos.target import LIMIT_PERIOD_NS
 
@@ -58,9 +59,11 @@ class Hierarchy:
         return None
 
     def parents(self) -> list[Path]:
-        """The groups in which this process may be allowed to make one: all from the root to its own."""
+        """The groups in which this process may be allowed to make one, the nearest first: in those further away fewer
+        limits on this process hold.
+        """
         own = self.group_of(os.getpid()) or self.root
-        return [folder for folder in (*reversed(own.parents), own) if folder.is_relative_to(self.root)]
+        return [folder for folder in (own, *own.parents) if folder.is_relative_to(self.root)]
 
     def set_limit(self, group: Path, percent: int) -> None:
         """Limit a group to this share of one processor core; 0 ends that."""
@@ -143,7 +146,9 @@ class MemberGroup:
         """Make it and try it. Raises `OSError`."""
         self.path.mkdir()
         try:
-            self.limit(0)
+            # In version 1 a parent with a lower limit of its own refuses that.
+            for percent in (HIGHEST_LIMIT, 0):
+                self.limit(percent)
             done = run_program(self.command(["true"]), limit_s=_TRIED_S)
             if done.returncode or counts_in(self.path) is None:
                 raise OSError(0, (done.stderr.strip().splitlines() or ["it counts no periods"])[-1])
@@ -165,15 +170,16 @@ def require_groups() -> None:
 
 
 def abandoned_groups() -> Iterator[Path]:
-    """The groups of harnesses that are certainly gone."""
+    """The groups of harnesses that are certainly gone, in the whole hierarchy; those within another one come first."""
     try:
-        parents = hierarchy().parents()
+        root = hierarchy().root
     except (EnvironmentFault, OSError):
         return
-    for parent in parents:
-        for path in sorted(parent.glob(f"{_PREFIX}* *")):
-            if Owner.parse(path.name.partition(" ")[2]).is_gone:
-                yield path
+    # `os.walk` passes over groups that end meanwhile.
+    groups = (Path(folder, name) for folder, names, _ in os.walk(root) for name in names if name.startswith(_PREFIX))
+    for path in sorted(groups, reverse=True):
+        if Owner.parse(path.name.partition(" ")[2]).is_gone:
+            yield path
 
 
 def remove_abandoned_groups() -> None:

@@ -168,12 +168,12 @@ class ProcessMachines(WholeHosts):
         watch.look()
         return DiskWork(0, 0, self._refused[member_id], grown, watch.times.lasted, watch.times.bounded, 0)
 
-    def processor_work(self, member_id: int) -> ProcessorWork:
+    def processor_work(self, member_id: int) -> list[ProcessorWork]:
         """The time is that of its processes' clocks."""
         counts = self._groups[member_id].counts()
         processes = self._cluster.member(member_id).node.processes()
         used_ns = sum(processor_time_ns(process.pid) for process in processes)
-        return ProcessorWork(used_ns, counts.periods, counts.held_back)
+        return [ProcessorWork(used_ns, counts.periods, counts.held_back)]
 
     def has_room(self, member_id: int) -> bool:
         """Measured by writes of this process."""

@@ -1,5 +1,7 @@
 """The hosts of a live runtime that breaks none of their parts: a runtime overrides what it can break and see."""
 
+from collections.abc import Sequence
+
 from upheaval.errors import UsageError
 from upheaval.system.process_table import boot_id
 from upheaval_chaos.target import DiskWork, Link, ProcessorWork, Traffic
@@ -67,9 +69,9 @@ class WholeHosts:
         """None: not observed here."""
         return DiskWork(0, 0, 0, 0, (), (), 0)
 
-    def processor_work(self, member_id: int) -> ProcessorWork:  # noqa: ARG002 - not observed
+    def processor_work(self, member_id: int) -> Sequence[ProcessorWork]:  # noqa: ARG002 - not observed
         """None: not observed here."""
-        return ProcessorWork(0, 0, 0)
+        return ()
 
     def has_room(self, member_id: int) -> bool:  # noqa: ARG002 - not observed
         """True: no disk is filled here."""

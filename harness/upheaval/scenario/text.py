@@ -36,7 +36,7 @@ from upheaval.workload import SERVICES, SILENT_SERVICES, WORKBENCH_SERVICE, Work
 from upheaval_chaos.datagram_faults import DatagramFault, DatagramFaultKind
 from upheaval_chaos.faults import OTHER_THAN, Fault, Group, MemberFault, MemberFaultKind, Members, Selector, Who
 from upheaval_chaos.file_faults import FileFault, FileFaultKind, Part
-from upheaval_chaos.host_faults import HOST_OPTIONS, HostFault, HostFaultKind
+from upheaval_chaos.host_faults import HOST_OPTIONS, IN_CONTAINERS, HostFault, HostFaultKind
 from upheaval_chaos.link_faults import LinkFault
 from upheaval_chaos.target import MESSAGES, Dialler, LinkFaultKind, Means
 from upheaval_chaos.toxic_links import CONSENSUS
@@ -237,7 +237,7 @@ class _Reader:
 
     def _read_host_fault(self, line: Statement, kind: str) -> HostFault:
         members, host_kind = self._take_members(line), HostFaultKind(kind)
-        if self._cluster.components == "split":
+        if self._cluster.components == "split" and host_kind not in IN_CONTAINERS:
             line.fail(f"{kind} is done on the simulated runtime, which runs components together: leave out split")
         option = HOST_OPTIONS.get(host_kind)
         amount = 0

@@ -1,5 +1,6 @@
 """A limited processor, by what a kernel counts: who was held back, whether it kept to its share, and no limit."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,24 +18,31 @@ PERIOD_MS = 100
 
 
 class Kernel:
-    """Counts for one member that wants a whole core, period by period. Stands in for a target and its hosts."""
+    """Counts for one member, each of whose parts wants a whole core, period by period. Stands in for a target and its
+    hosts.
+    """
 
     is_exact = False
 
-    def __init__(self) -> None:
+    def __init__(self, parts: int = 1) -> None:
         self.name = "process 7"
         self.percent = 0
-        self.work = ProcessorWork(0, 0, 0)
+        self.works = [ProcessorWork(0, 0, 0)] * parts
         self.passed_ms = 0
 
     def run(self, periods: int, *, wants: int = 100, share: int = 0) -> None:
-        """Let it run. `share`: what the kernel grants in place of the limit."""
-        used, counted, held_back = self.work.used_ns, self.work.periods, self.work.held_back
-        granted = min(wants, share or self.percent or 100)
-        is_limited = bool(self.percent)
-        used += granted * PERIOD_MS * MS // 100 * periods
+        """Let it run. `share`: what the kernel grants the last part in place of the limit."""
+        shares = [self.percent or 100] * len(self.works)
+        shares[-1] = share or shares[-1]
         self.passed_ms += periods * PERIOD_MS
-        self.work = ProcessorWork(used, counted + is_limited * periods, held_back + (granted < wants) * periods)
+        self.works = [
+            self._after(work, periods, wants, granted) for work, granted in zip(self.works, shares, strict=True)
+        ]
+
+    def _after(self, work: ProcessorWork, periods: int, wants: int, share: int) -> ProcessorWork:
+        used_ns = min(wants, share) * PERIOD_MS * MS // 100 * periods
+        limited, held_back = bool(self.percent) * periods, (share < wants) * periods
+        return ProcessorWork(work.used_ns + used_ns, work.periods + limited, work.held_back + held_back)
 
     def hosts(self, *_: object) -> "Kernel":
         return self
@@ -45,8 +53,8 @@ class Kernel:
     def limit_processor(self, _: int, percent: int) -> None:
         self.percent = percent
 
-    def processor_work(self, _: int) -> ProcessorWork:
-        return self.work
+    def processor_work(self, _: int) -> list[ProcessorWork]:
+        return self.works
 
     def boot(self, _: int) -> str:
         return "boot-1"
@@ -61,11 +69,11 @@ class Kernel:
         return self.passed_ms * MS
 
 
-def limited() -> tuple[Kernel, HostInjection]:
-    kernel = Kernel()
+def limited(parts: int = 1, percent: int = PERCENT) -> tuple[Kernel, HostInjection]:
+    kernel = Kernel(parts)
     kernel.run(20)
     target: Any = kernel
-    injection = HostInjection(target, HostFault(HostFaultKind.CPU_LIMIT, exactly([0]), PERCENT), [0])
+    injection = HostInjection(target, HostFault(HostFaultKind.CPU_LIMIT, exactly([0]), percent), [0])
     injection.act()
     return kernel, injection
 
@@ -93,10 +101,36 @@ def test_a_member_that_uses_more_than_its_share_is_not_limited_as_ordered(share:
     assert injection.seen() == Proof(False, f"{used}: there is no limit of 20 %")
 
 
+@pytest.mark.parametrize("percent", [5, 20, 90])
+@pytest.mark.parametrize("parts", [2, 3])
+def test_each_part_of_a_split_member_has_its_share(parts: int, percent: int) -> None:
+    kernel, injection = limited(parts, percent)
+    kernel.run(2)
+    assert injection.seen() is None
+    kernel.run(18)
+    used = f"{20 * percent} ms of processor time in 2000 ms"
+    assert injection.seen() == Proof(True, f"a part of member 0 was held back in 20 periods, and used {used}")
+
+
+def test_a_part_without_the_limit_is_seen_though_all_together_use_less() -> None:
+    kernel, injection = limited(parts=3)
+    kernel.run(20, wants=0)
+    *idle, last = kernel.works
+    kernel.works = [*idle, replace(last, used_ns=last.used_ns + 1200 * MS)]
+    used = "a part of member 0 used 1200 ms of processor time in 2000 ms"
+    assert injection.seen() == Proof(False, f"{used}: there is no limit of 20 %")
+
+
+def test_each_part_once_held_back_shows_no_limit_yet() -> None:
+    kernel, injection = limited(parts=3)
+    kernel.run(1)
+    assert injection.seen() is None
+
+
 def test_a_new_container_is_counted_from_its_begin() -> None:
     kernel, injection = limited()
     kernel.run(2)
-    kernel.name, kernel.work = "process 8", ProcessorWork(0, 0, 0)
+    kernel.name, kernel.works = "process 8", [ProcessorWork(0, 0, 0)]
     kernel.run(2)
     assert injection.seen() is None
     kernel.run(3)

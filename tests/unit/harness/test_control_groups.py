@@ -56,7 +56,7 @@ def test_the_hierarchy_with_the_controller_is_found_and_the_groups_in_it(root: P
     # As a process shows whose group is outside of this name space.
     assert found.group_of(in_group(tmp_path, "/../docker/abc", version, PID)) is None
     assert found.group_of(PID + 1) is None
-    assert found.parents() == [root, root / "own", root / "own/scope"]
+    assert found.parents() == [root / "own/scope", root / "own", root]
 
 
 @both
@@ -84,8 +84,8 @@ def test_what_the_kernel_counts_is_read(text: str, tmp_path: Path) -> None:
 def test_where_no_group_can_be_made_the_reason_is_one_line(root: Path) -> None:
     with pytest.raises(EnvironmentFault) as fault:
         require_groups()
-    text = str(fault.value)
-    assert text.startswith(f"cpu-limit on processes: no control group for the processor can be made: {root}: ")
+    text, nearest = str(fault.value), root / "own/scope"
+    assert text.startswith(f"cpu-limit on processes: no control group for the processor can be made: {nearest}: ")
     assert text.endswith("or use --runtime docker or simulated")
     assert "\n" not in text
 
@@ -102,7 +102,7 @@ def test_a_machine_without_the_controller_is_named(tmp_path: Path, monkeypatch: 
 def test_a_process_joins_its_group_before_it_becomes_the_member(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MemberGroup, "_make", lambda group: group.path.mkdir())
     group = MemberGroup("a run's member")
-    assert group.path.parent == root
+    assert group.path.parent == root / "own/scope"
     done = run_program(group.command(["sh", "-c", 'echo $$ "$1"', "sh", "a b"]))
     assert done.stdout.split() == [(group.path / "cgroup.procs").read_text().strip(), "a", "b"]
     (group.path / "cgroup.procs").unlink()
@@ -111,22 +111,42 @@ def test_a_process_joins_its_group_before_it_becomes_the_member(root: Path, monk
 
 
 @both
+def test_a_group_is_made_in_the_next_parent_that_takes_one(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MemberGroup, "_make", lambda group: group.path.mkdir())
+    in_group(tmp_path, "/own/removed", 2 if hierarchy().is_unified else 1)
+    assert MemberGroup("a run's member").path.parent == root / "own"
+
+
+@both
 def test_groups_of_harnesses_that_are_gone_are_removed(
     root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("DOCKER_HOST", "ssh://nowhere")
-    owner = Owner.me()
-    gone = root / "own" / f"upheaval-run-member-1 {Owner('1', 'never', owner.place)}"
-    ours, other = root / f"upheaval-run-member-0 {owner}", root / "upheaval"
-    busy = root / f"upheaval-run-member-2 {Owner('1', 'never', owner.place)}"
-    for group in (gone, ours, other, busy):
-        group.mkdir()
+    owner, session = Owner.me(), root / "user/session"
+    ended = Owner("1", "never", owner.place)
+    outer = session / f"upheaval-run-member-1 {ended}"
+    gone = [folder / outer.name for folder in (outer, session, root / "own/scope", root)]
+    busy = root / f"upheaval-run-member-2 {ended}"
+    kept = [
+        busy,
+        root / "upheaval",
+        root / "upheaval-made by hand",
+        session / f"another-run-member-1 {ended}",
+        session / f"upheaval-run-member-0 {owner}",
+        session / f"upheaval-run-member-1 {Owner('1', 'never', 'another machine')}",
+    ]
+    for group in (*gone, *kept):
+        group.mkdir(parents=True, exist_ok=True)
     # The kernel refuses to remove a group with processes.
     (busy / "process").touch()
     assert main(["clean", "--dry-run"]) == 0
-    assert f"would remove group {gone}" in capsys.readouterr().out.splitlines()
+    assert {f"would remove group {group}" for group in gone} <= set(capsys.readouterr().out.splitlines())
     assert main(["clean"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert f"removed group {gone}" in lines
+    removed = [line for line in lines if str(root) in line and line.startswith("removed")]
+    assert sorted(removed) == sorted(f"removed group {group}" for group in gone)
     assert any(line.startswith(f"left alone: {busy}: ") for line in lines)
-    assert [group.exists() for group in (gone, ours, other, busy)] == [False, True, True, True]
+    assert not any(group.exists() for group in gone)
+    assert all(group.exists() for group in kept)

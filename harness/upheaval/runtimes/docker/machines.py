@@ -4,7 +4,6 @@ A limit stays with a container that ends and starts again. Where this process do
 of its own, the engine reads them.
 """
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from upheaval.errors import EnvironmentFault
@@ -42,17 +41,16 @@ class DockerMachines(WholeHosts):
             for container in node.there():
                 container.update(cpu_period=_PERIOD_US, cpu_quota=quota_us)
 
-    def processor_work(self, member_id: int) -> ProcessorWork:
-        """Summed over its running containers."""
-        node = self._cluster.member(member_id).node
-        counts = list(self._counts(member_id))
-        periods, held_back = sum(each.periods for each in counts), sum(each.held_back for each in counts)
-        return ProcessorWork(node.turns(), periods, held_back)
+    def processor_work(self, member_id: int) -> list[ProcessorWork]:
+        """Of each of its containers; none of those that do not run."""
+        return [self._work_of(member_id, component) for component in self._cluster.member(member_id).node.containers]
 
-    def _counts(self, member_id: int) -> Iterator[Counts]:
+    def _work_of(self, member_id: int, component: str) -> ProcessorWork:
         node = self._cluster.member(member_id).node
-        for container in node.running():
-            yield _counts_here(container) or _counts_by_engine(self._cluster.client, container, node.name)
+        for container in node.running(component):
+            counts = _counts_here(container) or _counts_by_engine(self._cluster.client, container, node.name)
+            return ProcessorWork(node.turns(component), counts.periods, counts.held_back)
+        return ProcessorWork(0, 0, 0)
 
 
 def require_limits(client: Client) -> None:

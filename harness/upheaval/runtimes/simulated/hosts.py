@@ -168,14 +168,14 @@ class SimulatedHosts:
         syncs = tuple(disk.syncs)
         return DiskWork(disk.changes, disk.unfinished, disk.refused, disk.grown, syncs, syncs, disk.power_losses)
 
-    def processor_work(self, member_id: int) -> ProcessorWork:
+    def processor_work(self, member_id: int) -> list[ProcessorWork]:
         """The duty cycles of its process, each as long as two are apart at least. A period counts when it holds one
         back.
         """
         process = self._cluster.members[member_id].process
         if process is None:
-            return ProcessorWork(0, 0, 0)
-        return ProcessorWork(process.cycles * TURN_NS, process.held_back, process.held_back)
+            return [ProcessorWork(0, 0, 0)]
+        return [ProcessorWork(process.cycles * TURN_NS, process.held_back, process.held_back)]
 
     def has_room(self, member_id: int) -> bool:
         """Uses the check that the member's writes meet."""
