@@ -36,11 +36,15 @@ def some_at_a_time(work: Callable[[A], B], workers: int) -> Iterator[Callable[[S
     idle, own = SimpleQueue[_Worker](), threading.local()
     threads = ThreadPoolExecutor(workers, initializer=lambda: setattr(own, "worker", idle.get()))
     pool: list[_Worker] = []
+
+    def do(item: object) -> Any:
+        return own.worker.do(item)
+
     try:
         for _ in range(workers):
             pool.append(_Worker(work))
             idle.put(pool[-1])
-        yield partial(_in_order, partial(threads.submit, lambda item: own.worker.do(item)))
+        yield partial(_in_order, partial(threads.submit, do))
     finally:
         threads.shutdown(wait=False, cancel_futures=True)
         for worker in pool:
