@@ -40,11 +40,14 @@ def some_at_a_time(work: Callable[[A], B], workers: int) -> Iterator[Callable[[S
     def do(item: object) -> Any:
         return own.worker.do(item)
 
+    def submit(item: object) -> Future[Any]:
+        return threads.submit(do, item)
+
     try:
         for _ in range(workers):
             pool.append(_Worker(work))
             idle.put(pool[-1])
-        yield partial(_in_order, partial(threads.submit, do))
+        yield partial(_in_order, submit)
     finally:
         threads.shutdown(wait=False, cancel_futures=True)
         for worker in pool:
