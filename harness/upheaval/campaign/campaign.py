@@ -203,7 +203,7 @@ def in_processes(origins: Sequence[SeedOrigin], keep: Path | None, *, workers: i
 
 
 def in_turn(outcomes: Iterable[SeedOutcome], keep: Path | None) -> Iterator[SeedOutcome]:
-    """Move the folders that were set aside when the outcomes of their seeds are taken."""
+    """Move each folder that was left for later, when the outcome of its seed is taken."""
     for outcome in outcomes:
         if keep is not None and outcome.folder:
             run = Path(outcome.folder)

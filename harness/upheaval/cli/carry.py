@@ -85,9 +85,9 @@ def _require_search_of(run: Path, smallest: Path) -> None:
         _require_plain(run, made)
         file, tape, rules, seed = TRIES_FILE, tape_of(made.swarm()), made.compatibility, made.seed
     search = _search_in(smallest / file)
-    found = {name: search.get(name) for name in ("seed", "planted", "tape")}
+    searched = {name: search.get(name) for name in ("seed", "planted", "tape")}
     wanted = {"seed": seed, "planted": None, "tape": tape.to_fields()}
-    if found != wanted or search.get("compatibility", OWN) != rules or "code" in search:
+    if searched != wanted or search.get("compatibility", OWN) != rules or "code" in search:
         raise UsageError(f"{smallest} is the search of another run than {run}: move it, or carry {smallest} itself")
 
 

@@ -212,7 +212,7 @@ def _compare(readings: list[_Reading], limit: int | None, purged: Mapping[int, S
     pending = [reading for reading in readings if reading not in late]
     while pending or late:
         # Where no other log reaches a later one, the next ones begin.
-        reached = [reading.log.end_position for reading in pending] or [min(each.log.start_position for each in late)]
+        reached = [reading.log.end_position for reading in pending] or [min(one.log.start_position for one in late)]
         for reading in list(late):
             if reading.log.start_position <= max(reached):
                 late.remove(reading)

@@ -4,18 +4,17 @@ A limit stays with a container that ends and starts again. Where this process do
 of its own, the engine reads them.
 """
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 from upheaval.errors import EnvironmentFault
 from upheaval.runtime_names import DOCKER
 from upheaval.runtimes.control_groups import Counts, counts_in, hierarchy
 from upheaval.runtimes.docker.engine import Client, engine_errors
+from upheaval.runtimes.docker.node import DockerNode
 from upheaval.runtimes.whole_hosts import WholeHosts
 from upheaval_chaos.host_faults import IN_CONTAINERS
 from upheaval_chaos.target import LIMIT_PERIOD_NS, ProcessorWork
-
-if TYPE_CHECKING:
-    from upheaval.runtimes.docker.cluster import DockerCluster
 
 _PERIOD_US: Final = LIMIT_PERIOD_NS // 1000
 _UNLIMITED: Final = -1
@@ -27,15 +26,16 @@ class DockerMachines(WholeHosts):
     runtime = DOCKER
     kinds = IN_CONTAINERS
 
-    def __init__(self, cluster: "DockerCluster") -> None:
-        self._cluster = cluster
+    def __init__(self, client: Client, nodes: Sequence[DockerNode]) -> None:
+        self._client = client
+        self._nodes = nodes
 
     def close(self) -> None:
         """Does nothing: a limit goes with its container."""
 
     def limit_processor(self, member_id: int, percent: int) -> None:
         """Limit each of its containers."""
-        node = self._cluster.member(member_id).node
+        node = self._nodes[member_id]
         quota_us = _PERIOD_US * percent // 100 or _UNLIMITED
         with engine_errors(f"limiting {node.name}"):
             for container in node.there():
@@ -43,12 +43,12 @@ class DockerMachines(WholeHosts):
 
     def processor_work(self, member_id: int) -> list[ProcessorWork]:
         """Of each of its containers; none of those that do not run."""
-        return [self._work_of(member_id, component) for component in self._cluster.member(member_id).node.containers]
+        return [self._work_of(member_id, component) for component in self._nodes[member_id].containers]
 
     def _work_of(self, member_id: int, component: str) -> ProcessorWork:
-        node = self._cluster.member(member_id).node
+        node = self._nodes[member_id]
         for container in node.running(component):
-            counts = _counts_here(container) or _counts_by_engine(self._cluster.client, container, node.name)
+            counts = _counts_here(container) or _counts_by_engine(self._client, container, node.name)
             return ProcessorWork(node.turns(component), counts.periods, counts.held_back)
         return ProcessorWork(0, 0, 0)
 
