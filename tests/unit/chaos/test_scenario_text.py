@@ -289,7 +289,7 @@ def test_a_split_member_can_have_a_limited_processor_and_no_other_fault_of_its_h
     text = "title x\ncluster components=split\nwait operations 1\ninject a "
     limited = parse_scenario(f"{text}cpu-limit leader percent=5", name="x", where="x")
     assert limited.runtimes == ("process", "docker")
-    with pytest.raises(UsageError, match="bad:4:.*leave out split"):
+    with pytest.raises(UsageError, match=r"bad:4:.*leave out split"):
         parse_scenario(f"{text}disk-full leader", name="bad", where="bad")
 
 
