@@ -285,6 +285,14 @@ def test_one_cluster_is_broken_by_proxies_or_by_packets() -> None:
         parse_scenario(text, name="bad", where="bad")
 
 
+def test_a_split_member_can_have_a_limited_processor_and_no_other_fault_of_its_host() -> None:
+    text = "title x\ncluster components=split\nwait operations 1\ninject a "
+    limited = parse_scenario(f"{text}cpu-limit leader percent=5", name="x", where="x")
+    assert limited.runtimes == ("process", "docker")
+    with pytest.raises(UsageError, match=r"bad:4:.*leave out split"):
+        parse_scenario(f"{text}disk-full leader", name="bad", where="bad")
+
+
 def test_filters_of_packets_need_containers() -> None:
     text = "title x\nwait operations 1\ninject b reset leader <-> follower by=packets"
     assert parse_scenario(text, name="x", where="x").runtimes == ("docker",)
