@@ -37,11 +37,8 @@ def some_at_a_time(work: Callable[[A], B], workers: int) -> Iterator[Callable[[S
     threads = ThreadPoolExecutor(workers, initializer=lambda: setattr(own, "worker", idle.get()))
     pool: list[_Worker] = []
 
-    def do(item: object) -> Any:
-        return own.worker.do(item)
-
-    def submit(item: object) -> Future[Any]:
-        return threads.submit(do, item)
+    def submit(item: A) -> Future[B]:
+        return threads.submit(lambda: own.worker.do(item))
 
     try:
         for _ in range(workers):
@@ -93,12 +90,12 @@ class _Worker:
         self._connection.close()
 
 
-def _in_order(submit: Callable[[Any], Future[Any]], items: Sequence[Any]) -> Iterator[Any]:
+def _in_order(submit: Callable[[A], Future[B]], items: Sequence[A]) -> Iterator[B]:
     submitted = map(submit, items)
     return _results(deque(islice(submitted, AHEAD_MAX)), submitted)
 
 
-def _results(begun: deque[Future[Any]], more: Iterator[Future[Any]]) -> Iterator[Any]:
+def _results(begun: deque[Future[B]], more: Iterator[Future[B]]) -> Iterator[B]:
     try:
         while begun:
             yield begun.popleft().result()
