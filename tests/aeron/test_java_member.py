@@ -18,6 +18,7 @@ from support.java_members import (
     Bridge,
     BridgeSession,
     JavaMember,
+    aeron_directory,
     cluster_of,
     program,
     properties_text,
@@ -249,6 +250,17 @@ def test_a_service_that_loses_its_module_does_not_end_in_good_order(how: str, st
     ended_as, _, reason = done.stdout.partition(" ")
     assert ended_as == status
     assert reason.startswith("service-0: ")
+
+
+@pytest.mark.parametrize(
+    ("state", "status"), [("TERMINATING", "OK"), ("CLOSED", "TERMINATED"), ("ACTIVE", "TERMINATED")]
+)
+def test_a_module_that_closes_within_a_cycle_ends_in_good_order_if_it_was_terminating(
+    state: str, status: str, tmp_path: Path
+) -> None:
+    command = program("EndBetweenCycles", str(tmp_path), str(aeron_directory(tmp_path)), state, tests=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
+    assert done.stdout.splitlines() == [status]
 
 
 def test_what_a_resolver_of_the_users_throws_is_not_wrapped() -> None:

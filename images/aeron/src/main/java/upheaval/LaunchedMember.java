@@ -106,7 +106,11 @@ final class LaunchedMember {
         if (service instanceof TracedService ours) {
             service = ours.service();
         }
-        final TracedService traced = new TracedService(service, trace, serviceId);
+        final TracedService traced = new TracedService(service, trace, serviceId, cluster -> {
+            if (watch != null) {
+                watch.lookAtTermination(cluster);
+            }
+        });
         services.put(serviceId, traced);
         container.clusteredService(traced);
         final String component = "service-" + serviceId;

@@ -1,10 +1,13 @@
 package upheaval;
 
+import io.aeron.Aeron;
 import io.aeron.Counter;
 import io.aeron.cluster.ConsensusModule;
 import io.aeron.cluster.ElectionState;
 import io.aeron.cluster.service.Cluster;
+import io.aeron.cluster.service.ClusterCounters;
 import org.agrona.concurrent.IdleStrategy;
+import org.agrona.concurrent.status.CountersReader;
 
 /**
  * Looks at a consensus module after each of its duty cycles, in its own thread, and traces what has changed: the states
@@ -69,6 +72,22 @@ final class ModuleWatch extends StallWatch {
         return wasTerminating || module.useAgentInvoker();
     }
 
+    /**
+     * The module ends a service, in whose thread this is. It waits for the service in its state of the end, but may go on
+     * and close within one cycle. The service's client reads the state: that of the module may be closed at any time.
+     */
+    void lookAtTermination(final Cluster cluster) {
+        if (!isOpen() || cluster.aeron().isClosed()) {
+            return;
+        }
+        final CountersReader counters = cluster.aeron().countersReader();
+        final int found = ClusterCounters.find(
+            counters, ConsensusModule.Configuration.CONSENSUS_MODULE_STATE_TYPE_ID, cluster.context().clusterId());
+        if (found != Aeron.NULL_VALUE && isEnd(counters.getCounterValue(found))) {
+            wasTerminating = true;
+        }
+    }
+
     /** Whether the module went through a cycle and is still open. */
     boolean isOpen() {
         return state != null && isOpen(module.electionStateCounter());
@@ -126,7 +145,7 @@ final class ModuleWatch extends StallWatch {
                 trace.event("module_state", "old", state.name(), "new", found.name());
             }
             state = found;
-            if (found == ConsensusModule.State.TERMINATING || found == ConsensusModule.State.QUITTING) {
+            if (isEnd(found.code())) {
                 wasTerminating = true;
             }
         }
@@ -155,6 +174,10 @@ final class ModuleWatch extends StallWatch {
             trace.event("election_state", "state", found.name(), "leadership_term_id", leadershipTermId,
                 "log_position", commitPosition);
         }
+    }
+
+    private static boolean isEnd(final long state) {
+        return state == ConsensusModule.State.TERMINATING.code() || state == ConsensusModule.State.QUITTING.code();
     }
 
     private static boolean isOpen(final Counter counter) {

@@ -3,6 +3,7 @@ package upheaval;
 import io.aeron.cluster.service.Cluster;
 import io.aeron.cluster.service.ClusteredService;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
 import java.util.function.IntSupplier;
 import org.agrona.concurrent.AgentTerminationException;
 
@@ -14,11 +15,20 @@ final class TracedService extends DelegatingService {
     private final Trace trace;
     private final int serviceId;
     private final RaisedExceptions raised;
+    private final Consumer<Cluster> atTermination;
     private volatile Throwable latest;
     private volatile boolean isTerminated;
 
     TracedService(final ClusteredService service, final Trace trace, final int serviceId) {
+        this(service, trace, serviceId, cluster -> {
+        });
+    }
+
+    /** {@code atTermination} looks at the module as it ends the service: before the service hears of that, and after. */
+    TracedService(
+        final ClusteredService service, final Trace trace, final int serviceId, final Consumer<Cluster> atTermination) {
         super(service);
+        this.atTermination = atTermination;
         this.trace = trace;
         this.serviceId = serviceId;
         raised = new RaisedExceptions(trace, serviceId, service.getClass());
@@ -35,7 +45,13 @@ final class TracedService extends DelegatingService {
         // A module that ends by an error ends its services at position 0, where no log of a leader ends.
         isTerminated = cluster.logPosition() > 0;
         trace.event("service-terminate", "service_id", serviceId, "log_position", cluster.logPosition());
-        super.onTerminate(cluster);
+        atTermination.accept(cluster);
+        try {
+            super.onTerminate(cluster);
+        } finally {
+            // The module may order the end first, and change its state then.
+            atTermination.accept(cluster);
+        }
     }
 
     /** All services hear it from the log; the first one traces it. */
