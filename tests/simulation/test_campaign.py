@@ -233,8 +233,10 @@ def test_a_failed_seed_is_made_simpler_as_long_as_it_fails_alike(
     assert main(["shrink", str(tmp_path)]) == 2
 
 
-def test_an_interrupted_campaign_says_what_it_did_until_then(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "upheaval.cli.main", "campaign", "--seeds", "1..1000", "--out", "out"]
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_an_interrupted_campaign_says_what_it_did_until_then(workers: str, tmp_path: Path) -> None:
+    program = [sys.executable, "-m", "upheaval.cli.main"]
+    command = [*program, "campaign", "--seeds", "1..1000", "--workers", workers, "--out", "out"]
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as started:
         lines = tmp_path / "out" / "seeds.jsonl"
         wait_until(lines.is_file, timeout_s=300, describe=lambda: "no seed has ended")
