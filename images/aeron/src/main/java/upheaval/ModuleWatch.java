@@ -2,6 +2,7 @@ package upheaval;
 
 import io.aeron.Aeron;
 import io.aeron.Counter;
+import io.aeron.cluster.ClusterControl;
 import io.aeron.cluster.ConsensusModule;
 import io.aeron.cluster.ElectionState;
 import io.aeron.cluster.service.Cluster;
@@ -100,6 +101,15 @@ final class ModuleWatch extends StallWatch {
         if (isOpen(module.electionStateCounter()) && isOpen(module.leadershipTermIdCounter())) {
             lookAtPlace();
         }
+        // A leader orders the end of its services before it changes its state, and keeps the operator's command.
+        if (isOpen(module.controlToggleCounter()) && isOrdered(module.controlToggleCounter())) {
+            wasTerminating = true;
+        }
+    }
+
+    private static boolean isOrdered(final Counter toggle) {
+        final ClusterControl.ToggleState command = ClusterControl.ToggleState.get(toggle);
+        return command == ClusterControl.ToggleState.SHUTDOWN || command == ClusterControl.ToggleState.ABORT;
     }
 
     /**
