@@ -117,6 +117,7 @@ def ended(begin: float, end: float) -> list[Line]:
         ((*lives(0, 9), *lives(62, 150)), (fault("kill", 9, 62, 2),), Verdict.VALID),
         ((*lives(0, 9), *lives(62, 150)), (fault("kill", 40, 62, 2),), Verdict.UNKNOWN),
         ((*lives(0, 9), *lives(62, 150)), (fault("pause", 9, 62, 2),), Verdict.UNKNOWN),
+        ((*lives(0, 55), *lives(62, 150)), (fault("die-in-change", 9, 62, 2),), Verdict.UNKNOWN),
     ],
 )
 def test_a_member_writes_nothing_while_no_other_runs(

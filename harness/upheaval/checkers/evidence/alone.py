@@ -7,7 +7,7 @@ off excuses no other member.
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
-from upheaval.checkers.evidence.protocol_events import DEADLY, OF_MODULE
+from upheaval.checkers.evidence.protocol_events import ENDING, OF_MODULE
 from upheaval.checkers.evidence.trace_facts import ProcessLife, TraceFacts
 from upheaval_chaos.record import FaultRecord
 from upheaval_node.types import NEVER_NS
@@ -33,9 +33,9 @@ def _end_ns(life: ProcessLife, faults: Iterable[FaultRecord]) -> int:
     if life.status is not None:
         return life.last_ns
     by_faults = (
-        fault.inject_end_ns
+        max(life.last_ns, fault.inject_begin_ns)
         for fault in faults
-        if fault.what in DEADLY
+        if fault.what in ENDING
         and life.member_id in fault.members
         and fault.component in (None, life.component)
         and fault.inject_begin_ns >= life.begin_ns

@@ -16,7 +16,7 @@ from typing import Final
 from upheaval.checkers.checker import Checker, Source
 from upheaval.checkers.evidence.alone import times_alone
 from upheaval.checkers.evidence.positions import finals_of
-from upheaval.checkers.evidence.protocol_events import DEADLY, OF_LEADER, OF_MODULE
+from upheaval.checkers.evidence.protocol_events import ENDING, OF_LEADER, OF_MODULE
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.evidence.trace_facts import ProcessLife
 from upheaval.checkers.history.columns import IS_OK
@@ -46,8 +46,6 @@ _PROCESS: Final = re.compile(r"\bprocess (\d+)\b")
 _STATED: Final = re.compile(r" (member-[\w,-]+) (<->|->) (member-[\w,-]+)(?: |$)")
 _KILLS: Final = frozenset({MemberFaultKind.KILL, HostFaultKind.POWER_CUT, *FileFaultKind})
 """The kinds whose injection ends processes at once."""
-_ENDS: Final = frozenset({*DEADLY, MemberFaultKind.STOP, MemberFaultKind.RESTART})
-"""The kinds that end processes, at their injection or later."""
 _STARTS: Final = frozenset({*_KILLS, MemberFaultKind.STOP})
 """The kinds whose heal starts the processes that they ended."""
 _START_AT_ONCE: Final = frozenset({HostFaultKind.WRONG_BYTES})
@@ -92,7 +90,7 @@ class _Judge:
     def _look_at_window(self, fault: FaultRecord) -> bool:
         if fault.what in _KILLS:
             self._require_deaths(fault)
-        if fault.what in _ENDS:
+        if fault.what in ENDING:
             self._require_alive(fault)
         if fault.what == MemberFaultKind.PAUSE:
             self._require_still(fault)
@@ -215,7 +213,7 @@ class _Judge:
         spans = [*traces[last.member_id].stalls, *times_alone(traces, others, last.member_id)]
         for other in others:
             if last.member_id in other.members:
-                is_end = other.what in _ENDS and other.inject_begin_ns >= last.begin_ns
+                is_end = other.what in ENDING and other.inject_begin_ns >= last.begin_ns
                 end_ns = NEVER_NS if is_end or other.heal_end_ns is None else other.heal_end_ns
                 spans.append((other.inject_begin_ns, end_ns))
         for control in self._evidence.controls:
@@ -230,7 +228,7 @@ class _Judge:
             for other in self._evidence.faults
             if other is not fault
             and life.member_id in other.members
-            and (other.what in _ENDS or other.what == HostFaultKind.DISK_FULL)
+            and (other.what in ENDING or other.what == HostFaultKind.DISK_FULL)
         ]
         ends += [control.end_ns for control in self._evidence.controls if control.what in (*ENDINGS, FORCED_END)]
         return any(life.begin_ns <= end_ns <= fault.inject_begin_ns for end_ns in ends)

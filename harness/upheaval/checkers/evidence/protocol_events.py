@@ -21,6 +21,8 @@ DEADLY: Final = frozenset(
     {"kill", "power-cut", "die-in-change", "power-lost-in-change", "wrong-bytes", "damage", "purge", "wipe"}
 )
 """The kinds of faults that end processes at once, so that no process traces its end."""
+ENDING: Final = frozenset({*DEADLY, "stop", "restart"})
+"""The kinds that end processes, at their injection or later."""
 KILLS: Final = frozenset({"kill", "power-cut"})
 """Those that have killed the process by the end of their injection. Others end it later, or not at all."""
 

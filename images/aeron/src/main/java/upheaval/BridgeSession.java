@@ -207,11 +207,15 @@ final class BridgeSession implements Client.Listener {
 
     /** What the client throws ends its session alone, such as the error of a missing class; one of the machine ends all. */
     private void endBy(final Throwable error) {
+        requireMachine(error);
+        leave();
+        bye(Errors.text(error));
+    }
+
+    private static void requireMachine(final Throwable error) {
         if (error instanceof VirtualMachineError fatal && !(error instanceof StackOverflowError)) {
             throw fatal;
         }
-        leave();
-        bye(Errors.text(error));
     }
 
     private void bye(final String why) {
@@ -219,7 +223,12 @@ final class BridgeSession implements Client.Listener {
     }
 
     private void leave() {
-        CloseHelper.quietClose(client);
+        final var leaving = client;
         client = null;
+        try {
+            CloseHelper.quietClose(leaving);
+        } catch (final Throwable error) {
+            requireMachine(error);
+        }
     }
 }
