@@ -4,8 +4,9 @@ import io.aeron.cluster.client.AeronCluster;
 import org.agrona.DirectBuffer;
 
 /**
- * A bridge whose clients throw in {@code offer}, or in the next {@code poll}, where a request of that text tells them to, or
- * refuse one without a word. For the endpoints {@code missing} there is no class of a client, for {@code null} none.
+ * A bridge whose clients throw in {@code offer}, or in the next {@code poll}, where a request of that text tells them to,
+ * and in every {@code close}, or refuse a request without a word. For the endpoints {@code missing} there is no class of a
+ * client, for {@code null} none.
  */
 public final class ProvokedBridge {
     private ProvokedBridge() {
@@ -61,6 +62,7 @@ public final class ProvokedBridge {
         @Override
         public void close() {
             client.close();
+            throw new NoClassDefFoundError("desk/Close");
         }
     }
 }
