@@ -61,7 +61,7 @@ def without_text(text: str) -> list[str]:
 def test_commands_are_listed_by_task(capsys: pytest.CaptureFixture[str]) -> None:
     text = help_of(capsys)
     assert re.findall(r"^(\w+):$", text, re.MULTILINE) == [*GROUPS, "options"]
-    assert len(re.findall(r"^  [a-z]+ {2,}\S", text, re.MULTILINE)) == 58
+    assert len(re.findall(r"^  [a-z]+ {2,}\S", text, re.MULTILINE)) == 59
 
 
 def test_everything_that_can_be_given_has_a_text(capsys: pytest.CaptureFixture[str]) -> None:
