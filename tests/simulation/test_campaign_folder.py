@@ -12,7 +12,7 @@ from typing import NoReturn
 import pytest
 
 from upheaval.campaign.campaign import Summary, in_processes, in_turn, run_campaign
-from upheaval.campaign.kept import KEPT_MAX, keep_run, mark_kept, set_aside
+from upheaval.campaign.kept import KEPT_MAX, keep_run, mark_kept, move_to_scratch
 from upheaval.campaign.memory import FailedSeeds
 from upheaval.campaign.seed import SEED_FILE, SeedOrigin, SeedOutcome, try_origin
 from upheaval.campaign.shrink import Budget
@@ -71,21 +71,21 @@ def test_a_campaign_keeps_some_run_folders_each_as_a_whole(tmp_path: Path) -> No
 def test_the_first_failed_seeds_are_kept_whichever_worker_is_first(tmp_path: Path) -> None:
     """A campaign runs them at once, so they end in any order."""
     keep, folder = tmp_path / "keep", tmp_path / "failed"
-    aside = {}
+    moved = {}
     for seed in (*range(2, KEPT_MAX + 3), 1):
         run = tmp_path / f"seed-{seed}"
         run.mkdir()
-        aside[seed] = set_aside(run, folder, keep)
+        moved[seed] = move_to_scratch(run, folder, keep)
     assert not keep.exists()
-    seeds = sorted(aside)
-    outcomes = (SeedOutcome(draw_swarm(seed), folder=str(aside[seed])) for seed in seeds)
+    seeds = sorted(moved)
+    outcomes = (SeedOutcome(draw_swarm(seed), folder=str(moved[seed])) for seed in seeds)
     kept = [str(keep / f"seed-{seed}") for seed in seeds[:KEPT_MAX]]
     assert [outcome.folder for outcome in in_turn(outcomes, keep)] == [*kept, "", ""]
     assert sorted(map(str, keep.iterdir())) == kept
     assert list(folder.iterdir()) == []
     late = tmp_path / "seed-99"
     late.mkdir()
-    assert set_aside(late, folder, keep) is None
+    assert move_to_scratch(late, folder, keep) is None
 
 
 @pytest.mark.pure

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from upheaval.campaign.findability import SEEDS_FILE, rate_excluded
 from upheaval.campaign.goals.table import GOALS, unreached
-from upheaval.campaign.kept import SUMMARY_FILE, alone_in, keep_run, remove_earlier, set_aside
+from upheaval.campaign.kept import SUMMARY_FILE, alone_in, keep_run, move_to_scratch, remove_earlier
 from upheaval.campaign.pool import some_at_a_time
 from upheaval.campaign.searches import UNIFORM
 from upheaval.campaign.seed import Fate, FaultCounts, SeedOrigin, SeedOutcome, fields_of, try_origin
@@ -196,14 +196,14 @@ def in_processes(origins: Sequence[SeedOrigin], keep: Path | None, *, workers: i
     """The runner of this machine. With one worker seeds run in this process."""
     with owned_folder("campaign") as scratch:
         # Workers run ahead of a slow seed, and of a campaign that ends early.
-        aside = None if keep is None else partial(set_aside, folder=scratch / "failed", out=keep)
-        with some_at_a_time(partial(try_origin, scratch=scratch, keep=aside), workers) as run:
+        to_scratch = None if keep is None else partial(move_to_scratch, folder=scratch / "failed", out=keep)
+        with some_at_a_time(partial(try_origin, scratch=scratch, keep=to_scratch), workers) as run:
             # A pool starts the seeds as soon as it has them.
             yield in_turn(chain.from_iterable(map(run, [origins])), keep)
 
 
 def in_turn(outcomes: Iterable[SeedOutcome], keep: Path | None) -> Iterator[SeedOutcome]:
-    """Move each folder that was left for later, when the outcome of its seed is taken."""
+    """Move each folder from the scratch folder to `keep`, when the outcome of its seed is taken."""
     for outcome in outcomes:
         if keep is not None and outcome.folder:
             run = Path(outcome.folder)

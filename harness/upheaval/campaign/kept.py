@@ -58,7 +58,7 @@ def remove_earlier(out: Path) -> None:
         shutil.rmtree(run)
 
 
-def set_aside(run: Path, folder: Path, out: Path) -> Path | None:
+def move_to_scratch(run: Path, folder: Path, out: Path) -> Path | None:
     """Move a run folder to `folder`, for `keep_run` once its turn comes; not if `out` has enough already."""
     if _has_enough(out):
         return None
