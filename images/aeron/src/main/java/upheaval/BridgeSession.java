@@ -207,12 +207,12 @@ final class BridgeSession implements Client.Listener {
 
     /** What the client throws ends its session alone, such as the error of a missing class; one of the machine ends all. */
     private void endBy(final Throwable error) {
-        requireMachine(error);
+        rethrowFatal(error);
         leave();
         bye(Errors.text(error));
     }
 
-    private static void requireMachine(final Throwable error) {
+    private static void rethrowFatal(final Throwable error) {
         if (error instanceof VirtualMachineError fatal && !(error instanceof StackOverflowError)) {
             throw fatal;
         }
@@ -228,7 +228,7 @@ final class BridgeSession implements Client.Listener {
         try {
             CloseHelper.quietClose(leaving);
         } catch (final Throwable error) {
-            requireMachine(error);
+            rethrowFatal(error);
         }
     }
 }
