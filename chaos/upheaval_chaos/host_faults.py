@@ -1,10 +1,13 @@
-"""Faults of members' hosts: power, wall clock, disk and processor, on runtimes that have hosts to break.
+"""Faults of members' hosts: power, wall clock, disk, processor and memory, on runtimes that have hosts to break.
 
 Proved by what the host and the member show: the current boot, the time that the member records, what the disk accepted
-and refused, how long its syncs take, and how often the scheduler held the member back.
+and refused, how long its syncs take, how often the scheduler held the member back, and how often it met its limit of
+memory or was ended for that.
 """
 
-from collections.abc import Sequence
+import contextlib
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
@@ -20,8 +23,8 @@ from upheaval_chaos.faults import (
     require_some_leader,
     roster_of,
 )
-from upheaval_chaos.record import Proof
-from upheaval_chaos.target import LIMIT_PERIOD_NS, DiskWork, Link, ProcessorWork, Target
+from upheaval_chaos.record import FaultRecord, Proof
+from upheaval_chaos.target import LIMIT_PERIOD_NS, DiskWork, Link, MemoryWork, ProcessorWork, Target
 from upheaval_node.types import MS
 
 CLOCK_EXACT_MS: Final = 20
@@ -41,6 +44,10 @@ _LIMIT_SLACK_NS: Final = 20 * MS
 """What a limited member may use beyond its share: each core takes a slice of the share in advance."""
 _UNLIMITED_NS: Final = 10 * LIMIT_PERIOD_NS
 """How long a member that runs counts no period of a limit once that is lifted."""
+LOWEST_MEMORY_MB: Final = 6
+"""The least limit of memory that container engines take, in MiB."""
+HIGHEST_MEMORY_MB: Final = 1 << 20
+MIB: Final = 1 << 20
 
 
 class HostFaultKind(StrEnum):
@@ -51,6 +58,7 @@ class HostFaultKind(StrEnum):
     DISK_FULL = "disk-full"
     DISK_SLOW = "disk-slow"
     CPU_LIMIT = "cpu-limit"
+    MEMORY_LIMIT = "memory-limit"
     DIE_IN_CHANGE = "die-in-change"
     POWER_LOST_IN_CHANGE = "power-lost-in-change"
     WRONG_BYTES = "wrong-bytes"
@@ -63,14 +71,20 @@ ON_PROCESSES: Final = (
     HostFaultKind.DISK_FULL,
     HostFaultKind.DISK_SLOW,
     HostFaultKind.CPU_LIMIT,
+    HostFaultKind.MEMORY_LIMIT,
 )
 """The kinds that are possible when members share a machine."""
-IN_CONTAINERS: Final = (HostFaultKind.CPU_LIMIT,)
+IN_CONTAINERS: Final = (HostFaultKind.CPU_LIMIT, HostFaultKind.MEMORY_LIMIT)
 """The kinds that are possible when members run in containers."""
+NOT_SIMULATED: Final[Mapping[str, str]] = {
+    HostFaultKind.MEMORY_LIMIT: "simulated members share the memory of one process, and no kernel counts theirs"
+}
+"""The kinds that are not possible when members are simulated, and why."""
 HOST_OPTIONS: Final = {
     HostFaultKind.CLOCK_JUMP: "jump-ms",
     HostFaultKind.DISK_SLOW: "latency-ms",
     HostFaultKind.CPU_LIMIT: "percent",
+    HostFaultKind.MEMORY_LIMIT: "megabytes",
     HostFaultKind.WRONG_BYTES: "at-percent",
     **dict.fromkeys(IN_CHANGE, "changes"),
 }
@@ -83,6 +97,7 @@ _PURPOSES: Final = {
     HostFaultKind.DISK_FULL: "fill the disk of a host",
     HostFaultKind.DISK_SLOW: "slow down the disk of a host",
     HostFaultKind.CPU_LIMIT: "limit the processor of a host",
+    HostFaultKind.MEMORY_LIMIT: "limit the memory of a host",
     HostFaultKind.WRONG_BYTES: "change bytes on the disk of a host",
     **dict.fromkeys(IN_CHANGE, "end a member in a change of its files"),
 }
@@ -93,7 +108,7 @@ class HostFault:
     """A fault of members' hosts.
 
     `amount` is the clock jump in ms, the added sync latency in ms, the share of one processor core in percent, the
-    number of file changes before the member dies in one, or the place of the wrong bytes in its log.
+    memory in MiB, the number of file changes before the member dies in one, or the place of the wrong bytes in its log.
     """
 
     kind: HostFaultKind
@@ -113,6 +128,9 @@ class HostFault:
             raise UsageError(f"disk-slow: expected latency-ms of 1 to {SLOWEST_DISK_MS}, got {amount}")
         if kind is HostFaultKind.CPU_LIMIT and not 0 < amount <= HIGHEST_LIMIT:
             raise UsageError(f"cpu-limit: expected percent of 1 to {HIGHEST_LIMIT}, got {amount}")
+        if kind is HostFaultKind.MEMORY_LIMIT and not LOWEST_MEMORY_MB <= amount <= HIGHEST_MEMORY_MB:
+            bounds = f"{LOWEST_MEMORY_MB} to {HIGHEST_MEMORY_MB}"
+            raise UsageError(f"memory-limit: expected megabytes of {bounds}, got {amount}")
         if kind in IN_CHANGE and amount < 0:
             raise UsageError(f"{kind}: expected changes of 0 or more, got {amount}")
         if kind is HostFaultKind.WRONG_BYTES and not 0 <= amount <= 100:
@@ -151,6 +169,7 @@ class _Before:
     disk: DiskWork
     damage: int
     processor: Sequence[ProcessorWork]
+    memory: MemoryWork
     ns: int
 
 
@@ -194,6 +213,8 @@ class HostInjection:
                     hosts.slow_disk(member_id, amount)
                 case HostFaultKind.CPU_LIMIT:
                     hosts.limit_processor(member_id, amount)
+                case HostFaultKind.MEMORY_LIMIT:
+                    hosts.limit_memory(member_id, amount)
                 case HostFaultKind.DIE_IN_CHANGE:
                     hosts.end_in_change(member_id, amount, loses_power=False)
                 case HostFaultKind.POWER_LOST_IN_CHANGE:
@@ -227,6 +248,10 @@ class HostInjection:
                     hosts.slow_disk(member_id, 0)
                 case HostFaultKind.CPU_LIMIT:
                     hosts.limit_processor(member_id, 0)
+                case HostFaultKind.MEMORY_LIMIT:
+                    hosts.limit_memory(member_id, 0)
+                    self._await_end(member_id)
+                    self._target.node(member_id).start()
                 case HostFaultKind.DISK_FULL:
                     hosts.free_disk(member_id)
                     self._target.node(member_id).start()
@@ -279,7 +304,8 @@ class HostInjection:
         damage = hosts.damage_reports(member_id)
         boot = hosts.boot(member_id)
         processor = hosts.processor_work(member_id) if self._fault.kind is HostFaultKind.CPU_LIMIT else ()
-        return _Before(boot, names, clock, disk, damage, processor, target.now_ns())
+        memory = hosts.memory_work(member_id) if self._fault.kind is HostFaultKind.MEMORY_LIMIT else _NO_MEMORY
+        return _Before(boot, names, clock, disk, damage, processor, memory, target.now_ns())
 
     def _clock_of(self, member_id: int, looks: int) -> tuple[int, int] | None:
         """What the member wrote last, with the largest lead of several looks: one that is late makes it smaller."""
@@ -300,6 +326,8 @@ class HostInjection:
                 return self._seen_slow(member_id, before)
             case HostFaultKind.CPU_LIMIT:
                 return self._seen_held_back(member_id)
+            case HostFaultKind.MEMORY_LIMIT:
+                return self._seen_short_of_memory(member_id, before)
             case HostFaultKind.DIE_IN_CHANGE | HostFaultKind.POWER_LOST_IN_CHANGE:
                 return self._seen_dead_in_change(member_id, before)
             case HostFaultKind.WRONG_BYTES:
@@ -363,6 +391,26 @@ class HostInjection:
         used = f"{hindered.used_ns / MS:.0f} ms of processor time in {passed_ns // MS} ms"
         return f"{who} was held back in {hindered.held_back} periods, and used {used}"
 
+    def _seen_short_of_memory(self, member_id: int, before: _Before) -> str:
+        work, megabytes = self._hosts.memory_work(member_id), self._fault.amount
+        for limit in work.limits - {megabytes * MIB}:
+            stated = "no limit" if limit is None else f"a limit of {limit / MIB:g} MiB"
+            raise UnknownOutcome(f"the kernel states {stated} of the memory of member {member_id}, not {megabytes} MiB")
+        met, ended = work.met - before.memory.met, _ended_between(member_id, before.memory, work)
+        often = f"member {member_id} met its limit of {megabytes} MiB of memory {met} times" if met else ""
+        return ", and ".join(filter(None, (often, ended)))
+
+    def _await_end(self, member_id: int) -> None:
+        """Wait until a process that the kernel is ending is gone, so that a start sees it."""
+        before = self._before[member_id]
+
+        def is_gone() -> bool:
+            names = self._target.node(member_id).incarnation()
+            return names != before.names or self._hosts.memory_work(member_id).ended == before.memory.ended
+
+        with contextlib.suppress(UnknownOutcome):
+            self._target.wait_until(is_gone, TAKES_EFFECT_S, f"end of member {member_id}")
+
     def _seen_dead_in_change(self, member_id: int, before: _Before) -> str:
         work = self._hosts.disk_work(member_id)
         if before.names & self._target.node(member_id).incarnation():
@@ -405,6 +453,8 @@ class HostInjection:
                 return f"a sync of member {member_id} took {took_ns / MS:.1f} ms" if is_fast else ""
             case HostFaultKind.CPU_LIMIT:
                 return self._seen_unlimited(member_id)
+            case HostFaultKind.MEMORY_LIMIT:
+                return self._seen_with_memory(member_id, before)
             case HostFaultKind.WRONG_BYTES:
                 return self._seen_recording(member_id)
         names, boot = self._target.node(member_id).incarnation(), self._hosts.boot(member_id)
@@ -424,6 +474,13 @@ class HostInjection:
             return ""
         passed_ms = (now.ns - healed.ns) // MS
         return f"member {member_id} used {used_ns / MS:.0f} ms of processor time in {passed_ms} ms, and no limit counts"
+
+    def _seen_with_memory(self, member_id: int, before: _Before) -> str:
+        now = self._look_at(member_id)
+        if now.memory.limits != {None} or len(now.names) < len(before.names):
+            return ""
+        shown = f"member {member_id} runs, and the kernel states no limit of its memory"
+        return "; ".join(filter(None, (shown, _ended_between(member_id, before.memory, now.memory))))
 
     def _seen_recording(self, member_id: int) -> str:
         healed, names = self._healed[member_id], self._target.node(member_id).incarnation()
@@ -445,6 +502,27 @@ class HostInjection:
         if self._hosts.is_exact:
             return CLOCK_EXACT_MS
         return max(CLOCK_EXACT_MS, abs(self._fault.amount) // POLLED_SHARE)
+
+
+_NO_MEMORY: Final = MemoryWork(frozenset(), 0, 0)
+_ENDED: Final = re.compile(r"\bthe kernel ended (\d+) process(?:es)? of member (\d+) for want of memory\b")
+
+
+def _ended_between(member_id: int, since: MemoryWork, now: MemoryWork) -> str:
+    """What a proof says of processes that a limit of memory ended; empty if it ended none."""
+    ended = now.ended - since.ended
+    processes = "1 process" if ended == 1 else f"{ended} processes"
+    return f"the kernel ended {processes} of member {member_id} for want of memory" if ended else ""
+
+
+def ended_for_memory(fault: FaultRecord) -> Mapping[int, int]:
+    """How many processes of which members the kernel ended under a limit of their memory, as the proofs show."""
+    proofs = (fault.inject_proof, fault.heal_proof) if fault.what == HostFaultKind.MEMORY_LIMIT else ()
+    shown = [pair for proof in proofs if proof is not None and proof.holds for pair in _ENDED.findall(proof.evidence)]
+    ended: dict[int, int] = {}
+    for count, member_id in shown:
+        ended[int(member_id)] = max(int(count), ended.get(int(member_id), 0))
+    return ended
 
 
 def _work_between(since: _Before, now: _Before) -> list[ProcessorWork]:

@@ -296,6 +296,11 @@ class HostInjector(Protocol):
     def limit_processor(self, member_id: int, percent: int) -> None:
         """Limit the member to this share of one processor core; 0 ends that. In containers, each of its containers."""
 
+    def limit_memory(self, member_id: int, megabytes: int) -> None:
+        """Limit the member to so many MiB of memory; 0 ends that. In containers, each of its containers. Raises
+        `UnknownOutcome` when it uses more and the kernel takes none of that back.
+        """
+
     def end_in_change(self, member_id: int, changes: int, *, loses_power: bool) -> None:
         """End the member in the middle of a file change, after that many complete ones."""
 
@@ -375,6 +380,18 @@ class ProcessorWork:
     held_back: int
 
 
+@dataclass(frozen=True, slots=True)
+class MemoryWork:
+    """What the kernel states of a member's memory: the limits of its live parts in bytes, None for one without; how
+    often its parts have met a limit, and how many of its processes were ended because nothing else gave memory back.
+    The counts grow only.
+    """
+
+    limits: frozenset[int | None]
+    met: int
+    ended: int
+
+
 class Traffic(Protocol):
     """The bytes sent along a link since a watch began, and their delivery at the far end."""
 
@@ -430,6 +447,9 @@ class HostObserver(Protocol):
         """The work of the member's processor, of each part with a limit of its own, always in the same order. A new
         process of the member may begin at 0.
         """
+
+    def memory_work(self, member_id: int) -> MemoryWork:
+        """What the kernel states of the member's memory."""
 
     def has_room(self, member_id: int) -> bool:
         """Whether the member's disk accepts bytes of another program, which are removed again."""

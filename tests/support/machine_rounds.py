@@ -11,12 +11,17 @@ from pathlib import Path
 from support.fault_cases import fault_of, one_round
 from support.live_clusters import live_stage
 from support.saboteur import Sabotage
+from upheaval.execution.live import LiveStage
+from upheaval.runtimes.process_machines import ProcessMachines
 from upheaval.scenario import parse_scenario
 from upheaval_chaos import faults, host_faults
+from upheaval_chaos.host_faults import MIB
 
 HURRIED_S = 6.0
 """What will never happen need not be waited for as long as in earnest."""
 PATIENT_S = 60.0
+PRESENT = "megabytes=999"
+"""Stands for a limit of memory that the member will meet with the next MiB of files that it writes."""
 
 
 def main(folder: str, *rounds: str) -> None:
@@ -30,9 +35,20 @@ def main(folder: str, *rounds: str) -> None:
                 takes_effect = sabotage in (Sabotage.NONE, Sabotage.STAYS)
                 module.TAKES_EFFECT_S = PATIENT_S if takes_effect else HURRIED_S  # type: ignore[misc]
                 module.COMES_BACK_S = PATIENT_S if sabotage is Sabotage.NONE else HURRIED_S  # type: ignore[misc]
-            record = one_round(stage.target, fault_of(statement), sabotage)
+            record = one_round(stage.target, fault_of(with_present(statement, stage)), sabotage)
             evidence = None if record.inject_proof is None else record.inject_proof.evidence
             print(json.dumps([statement, name, record.is_proved, evidence]), flush=True)
+
+
+def with_present(statement: str, stage: LiveStage) -> str:
+    """The statement about the first follower, with what that one uses now."""
+    if PRESENT not in statement:
+        return statement
+    machines = stage.target.hosts("look", "memory-limit")
+    assert isinstance(machines, ProcessMachines)
+    follower = next(member_id for member_id in stage.target.member_ids if member_id != stage.target.leader())
+    used = machines._groups[follower].memory().used
+    return statement.replace("follower", f"member-{follower}").replace(PRESENT, f"megabytes={used // MIB + 1}")
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from upheaval_chaos.target import (
     LinkEffect,
     Node,
     Ping,
+    MemoryWork,
     ProcessorWork,
     Target,
     Traffic,
@@ -64,6 +65,10 @@ class LyingHosts:
         limit = partial(self._hosts.limit_processor, percent=percent)
         self._saboteur.do(limit, member_id, heals=not percent)
 
+    def limit_memory(self, member_id: int, megabytes: int) -> None:
+        limit = partial(self._hosts.limit_memory, megabytes=megabytes)
+        self._saboteur.do(limit, member_id, heals=not megabytes)
+
     def end_in_change(self, member_id: int, changes: int, *, loses_power: bool) -> None:
         end = partial(self._hosts.end_in_change, changes=changes, loses_power=loses_power)
         self._saboteur.do(end, member_id)
@@ -96,6 +101,9 @@ class LyingHosts:
 
     def processor_work(self, member_id: int) -> Sequence[ProcessorWork]:
         return self._hosts.processor_work(member_id)
+
+    def memory_work(self, member_id: int) -> MemoryWork:
+        return self._hosts.memory_work(member_id)
 
     def has_room(self, member_id: int) -> bool:
         return self._hosts.has_room(member_id)

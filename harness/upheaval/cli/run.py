@@ -136,7 +136,8 @@ def perform(
     """Raises `UsageError` before anything is started when the scenario cannot run there."""
     if runtime not in scenario.runtimes:
         where = ", ".join(scenario.runtimes)
-        raise UsageError(f"scenario {scenario.name} does not run on the {runtime} runtime: use --runtime {where}")
+        why = f" ({'; '.join(scenario.not_simulated)})" if runtime == SIMULATED and scenario.not_simulated else ""
+        raise UsageError(f"scenario {scenario.name} does not run on the {runtime} runtime: use --runtime {where}{why}")
     bug = None if planted is None else bug_named(planted)
     scenario = scenario.run_by(own)
     cluster_file.check(scenario.cluster.made(""), runtime)

@@ -32,12 +32,12 @@ def require_machines(runtime: str, kinds: Collection[HostFaultKind], sync_level:
     """
     if runtime == PROCESS:
         require_process_machines(kinds, sync_level)
-    elif runtime == DOCKER and HostFaultKind.CPU_LIMIT in kinds:
+    elif runtime == DOCKER and kinds:
         from upheaval.runtimes.docker.engine import connected
         from upheaval.runtimes.docker.machines import require_limits
 
         with connected() as client:
-            require_limits(client)
+            require_limits(client, kinds)
 
 
 def require_amounts(system: SystemUnderTest, faults: Iterable[HostFault]) -> None:

@@ -36,6 +36,7 @@ from upheaval.runtimes.simulated.world import Action, World
 from upheaval.scenario import Scenario
 from upheaval.system import ControlStatus, MemberStatus, check_system, is_caught_up, shown
 from upheaval.workload import ClientLoad, Load, LoadCounts, LoadMaker
+from upheaval_chaos.host_faults import NOT_SIMULATED
 from upheaval_chaos.pings import PingText, channel_of_ping, ping_text
 from upheaval_chaos.record import FaultRecord
 from upheaval_chaos.target import Answer, Link, LinkEffect, LinkFaultKind, Means, Node, Ping
@@ -217,8 +218,10 @@ class SimulatedTarget:
         """The files on the disk of a member's host."""
         return SimulatedFiles(self.cluster.members[member_id])
 
-    def hosts(self, purpose: str, kind: str = "") -> SimulatedHosts:  # noqa: ARG002 - they serve every purpose
-        """The hosts of the cluster, which support every purpose."""
+    def hosts(self, purpose: str, kind: str = "") -> SimulatedHosts:
+        """The hosts of the cluster. Raises `UsageError` for what is not simulated."""
+        if kind in NOT_SIMULATED:
+            raise UsageError(f"the simulated runtime cannot {purpose}: {NOT_SIMULATED[kind]}: use --runtime process")
         return self._hosts
 
     def datagrams(self, purpose: str) -> NoReturn:

@@ -49,6 +49,7 @@ from upheaval.waits import wait_until
 from upheaval_chaos.driver import FaultDriver
 from upheaval_chaos.faults import MemberFault, MemberFaultKind, Members
 from upheaval_chaos.file_faults import FileFault, FileFaultKind
+from upheaval_chaos.host_faults import NOT_SIMULATED
 from upheaval_chaos.record import FaultRecord, Proof
 from upheaval_chaos.target import Datagrams, Files, Hosts, Link, LinkEffect, LinkInjector, LinkObserver, Ping
 from upheaval_node.client.driving import ClientOptions
@@ -452,8 +453,9 @@ class LiveCluster(Conditions, Generic[Member_co]):
         """The members' machines. Raises `UsageError` when they do not support faults of this kind."""
         if self._machines is not None and kind in self._machines.kinds:
             return self._machines
-        hint = f"make it with machines=['{kind}'], or " if kind in self.machine_kinds else ""
-        raise UsageError(f"the {self.runtime} runtime cannot {purpose}: {hint}use --runtime simulated")
+        hints = [f"make it with machines=['{kind}']"] if kind in self.machine_kinds else []
+        hints += [] if kind in NOT_SIMULATED else ["use --runtime simulated"]
+        raise UsageError(f"the {self.runtime} runtime cannot {purpose}: {', or '.join(hints)}")
 
     def datagrams(self, purpose: str) -> Datagrams:
         """The links as injector for datagrams. Raises `UsageError` when the links have no datagrams."""

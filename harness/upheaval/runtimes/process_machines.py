@@ -1,5 +1,5 @@
-"""The parts of a machine of its own that a member in a process can have: volumes, slow syncs, a wall clock, and a limit
-of its processor.
+"""The parts of a machine of its own that a member in a process can have: volumes, slow syncs, a wall clock, and limits
+of its processor and memory.
 
 The log and the cluster's state are on volumes (see `volumes`), so a member with a full volume can still write its
 trace. The clock is Debian's libfaketime. It is loaded before the member and reads an offset from a file, once a second:
@@ -8,7 +8,7 @@ all together, are in one of the `control_groups`.
 
 The observer does not read these settings. It reads the time that a member writes into its mark file, writes to the
 volume as any other process would, and sees in `sync_watch` how long syncs take, in the group how often the kernel held
-the member back, and by its processes' clocks how long they ran.
+the member back or refused it memory, and by its processes' clocks how long they ran.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -25,7 +25,7 @@ from upheaval.records import owned_folder, write_atomically
 from upheaval.runtime_names import PROCESS
 from upheaval.runtimes import slow_syncs
 from upheaval.runtimes.abandoned import remove_shared_clocks
-from upheaval.runtimes.control_groups import MemberGroup, require_groups
+from upheaval.runtimes.control_groups import CONTROLLERS, Controller, MemberGroup, require_groups
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.runtimes.sync_watch import SyncWatch
 from upheaval.runtimes.volumes import Volume, require_volumes
@@ -35,7 +35,7 @@ from upheaval.system.under_test import require_jump
 from upheaval.waits import wait_until
 from upheaval_chaos.host_faults import HostFaultKind
 from upheaval_chaos.programs import run_program
-from upheaval_chaos.target import DiskWork, ProcessorWork
+from upheaval_chaos.target import DiskWork, MemoryWork, ProcessorWork
 from upheaval_node.files import layout
 from upheaval_node.files.mark_file import OWNER_LENGTH, owner_of
 from upheaval_node.types import MS
@@ -76,8 +76,8 @@ class ProcessMachines(WholeHosts):
                 self._make_clocks()
             if HostFaultKind.DISK_FULL in kinds:
                 self._make_volumes()
-            if HostFaultKind.CPU_LIMIT in kinds:
-                self._make_groups()
+            if controllers := [controller for kind, controller in CONTROLLERS.items() if kind in kinds]:
+                self._make_groups(controllers)
             if HostFaultKind.DISK_SLOW in kinds:
                 self._make_syncs_slow()
         except BaseException:
@@ -137,7 +137,11 @@ class ProcessMachines(WholeHosts):
 
     def limit_processor(self, member_id: int, percent: int) -> None:
         """Limit its processes, all together."""
-        self._groups[member_id].limit(percent)
+        self._groups[member_id].limit(Controller.CPU, percent)
+
+    def limit_memory(self, member_id: int, megabytes: int) -> None:
+        """Limit its processes, all together."""
+        self._groups[member_id].limit_memory(member_id, megabytes)
 
     # --- observer ---
 
@@ -175,6 +179,11 @@ class ProcessMachines(WholeHosts):
         used_ns = sum(processor_time_ns(process.pid) for process in processes)
         return [ProcessorWork(used_ns, counts.periods, counts.held_back)]
 
+    def memory_work(self, member_id: int) -> MemoryWork:
+        """That of its control group, which stays when its processes end."""
+        counts = self._groups[member_id].memory()
+        return MemoryWork(frozenset({counts.limit}), counts.met, counts.ended)
+
     def has_room(self, member_id: int) -> bool:
         """Measured by writes of this process."""
         return all(volume.has_room() for volume in self._volumes[member_id])
@@ -204,9 +213,9 @@ class ProcessMachines(WholeHosts):
                 "NO_FAKE_STAT": "1",
             }
 
-    def _make_groups(self) -> None:
+    def _make_groups(self, controllers: Sequence[Controller]) -> None:
         for member in self._cluster.members:
-            group = MemberGroup(f"{self._cluster.config.run_id[:12]}-member-{member.member_id}")
+            group = MemberGroup(f"{self._cluster.config.run_id[:12]}-member-{member.member_id}", controllers)
             self._groups[member.member_id] = group
             member.wrapper = [*group.command(member.wrapper)]
 
@@ -251,8 +260,7 @@ def require_process_machines(kinds: Collection[HostFaultKind], sync_level: int) 
         require_volumes()
     if HostFaultKind.DISK_SLOW in kinds:
         _require_slow_syncs()
-    if HostFaultKind.CPU_LIMIT in kinds:
-        require_groups()
+    require_groups(kinds)
 
 
 def require_latency(latency_ms: int) -> None:

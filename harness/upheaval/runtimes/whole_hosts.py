@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from upheaval.errors import UsageError
 from upheaval.system.process_table import boot_id
-from upheaval_chaos.target import DiskWork, Link, ProcessorWork, Traffic
+from upheaval_chaos.target import DiskWork, Link, MemoryWork, ProcessorWork, Traffic
 
 
 class WholeHosts:
@@ -36,6 +36,10 @@ class WholeHosts:
         self._refuse(member_id)
 
     def limit_processor(self, member_id: int, percent: int) -> None:  # noqa: ARG002 - refused
+        """Refused."""
+        self._refuse(member_id)
+
+    def limit_memory(self, member_id: int, megabytes: int) -> None:  # noqa: ARG002 - refused
         """Refused."""
         self._refuse(member_id)
 
@@ -72,6 +76,10 @@ class WholeHosts:
     def processor_work(self, member_id: int) -> Sequence[ProcessorWork]:  # noqa: ARG002 - not observed
         """None: not observed here."""
         return ()
+
+    def memory_work(self, member_id: int) -> MemoryWork:  # noqa: ARG002 - not observed
+        """None: not observed here."""
+        return MemoryWork(frozenset(), 0, 0)
 
     def has_room(self, member_id: int) -> bool:  # noqa: ARG002 - not observed
         """True: no disk is filled here."""

@@ -127,7 +127,7 @@ class _Reader:
             self._text.fail("the scenario never waits for operations, so it judges nothing")
         if self._ended_by:
             self._text.fail(f"the cluster ends by {self._ended_by}: write `start` after it")
-        return Scenario(
+        scenario = Scenario(
             name,
             self._title,
             self._content,
@@ -138,6 +138,9 @@ class _Reader:
             self._witnesses,
             self._has_invariants,
         )
+        if not scenario.runtimes:
+            self._text.fail(f"no runtime has all of it: {'; '.join(scenario.not_simulated)}")
+        return scenario
 
     def _read_title(self, line: Statement) -> None:
         self._title = line.take_rest("title")

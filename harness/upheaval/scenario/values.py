@@ -9,12 +9,12 @@ from pathlib import Path
 from upheaval.cluster import needs_closing_snapshot
 from upheaval.records import BACKUP_NAME, OWN_SYSTEM, TOGETHER, AdminCommand, CompanionConfig
 from upheaval.records.jsonfields import FilePath
-from upheaval.runtime_names import DOCKER, LIVE_RUNTIMES, PROCESS, RUNTIMES, SIMULATED
+from upheaval.runtime_names import DOCKER, PROCESS, SIMULATED
 from upheaval.system import ClusterSpec
 from upheaval.workload import WorkloadSettings
 from upheaval_chaos.datagram_faults import DatagramFault
 from upheaval_chaos.faults import Fault, Who
-from upheaval_chaos.host_faults import IN_CONTAINERS, ON_PROCESSES, HostFault
+from upheaval_chaos.host_faults import IN_CONTAINERS, NOT_SIMULATED, ON_PROCESSES, HostFault
 from upheaval_chaos.link_faults import LinkFault
 from upheaval_chaos.target import Means
 from upheaval_node.cluster.rules import OWN
@@ -284,22 +284,30 @@ class Scenario:
     def runtimes(self) -> tuple[str, ...]:
         """The runtimes that it can run on.
 
-        The simulated runtime runs components together, and some faults of whole hosts are possible only there. Only
-        containers filter packets. Simulated members send no datagrams, and their links have no dialling side. Messages
-        can be read while they are written in the simulation and of processes.
+        The simulated runtime runs components together; some faults of whole hosts are possible only there, and limits
+        of memory are not. Only containers filter packets. Simulated members send no datagrams, and their links have no
+        dialling side. Messages can be read while they are written in the simulation and of processes.
         """
         of_hosts = {fault.kind for fault in self.host_faults}
+        possible = [] if of_hosts.intersection(NOT_SIMULATED) else [SIMULATED]
         if self.has_invariants or not of_hosts.issubset(ON_PROCESSES):
-            return (SIMULATED,)
+            return tuple(possible)
+        possible.append(PROCESS)
         if not of_hosts.issubset(IN_CONTAINERS):
-            return (SIMULATED, PROCESS)
+            return tuple(possible)
         if any(fault.means is Means.PACKETS for fault in self.link_faults):
             return (DOCKER,)
+        possible.append(DOCKER)
         is_live = any(isinstance(fault, DatagramFault) or fault.dialler for fault in self.link_faults)
-        possible = LIVE_RUNTIMES if is_live or self.cluster.components != TOGETHER else RUNTIMES
-        if self.waits_for_messages:
-            return tuple(runtime for runtime in possible if runtime != DOCKER)
-        return possible
+        if is_live or self.cluster.components != TOGETHER:
+            possible = [runtime for runtime in possible if runtime != SIMULATED]
+        return tuple(runtime for runtime in possible if runtime != DOCKER or not self.waits_for_messages)
+
+    @property
+    def not_simulated(self) -> tuple[str, ...]:
+        """What of its faults of hosts the simulated runtime cannot do, each with the reason."""
+        kinds = dict.fromkeys(fault.kind for fault in self.host_faults if fault.kind in NOT_SIMULATED)
+        return tuple(f"{kind} is not simulated, as {NOT_SIMULATED[kind]}" for kind in kinds)
 
     @property
     def waits_for_messages(self) -> bool:

@@ -7,7 +7,7 @@ off excuses no other member.
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
-from upheaval.checkers.evidence.protocol_events import ENDING, OF_MODULE
+from upheaval.checkers.evidence.protocol_events import ENDING, OF_MODULE, is_deadly
 from upheaval.checkers.evidence.trace_facts import ProcessLife, TraceFacts
 from upheaval_chaos.record import FaultRecord
 from upheaval_node.types import NEVER_NS
@@ -35,8 +35,7 @@ def _end_ns(life: ProcessLife, faults: Iterable[FaultRecord]) -> int:
     by_faults = (
         max(life.last_ns, fault.inject_begin_ns)
         for fault in faults
-        if fault.what in ENDING
-        and life.member_id in fault.members
+        if is_deadly(fault, life.member_id, ENDING)
         and fault.component in (None, life.component)
         and fault.inject_begin_ns >= life.begin_ns
     )

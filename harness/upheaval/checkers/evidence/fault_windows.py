@@ -3,7 +3,7 @@
 The injector writes the windows, and they excuse late events, so a wrong window hides a broken bound. Other evidence
 shows when a fault was in effect: traces of processes that died, paused or came back, and messages that crossed a cut
 link. A contradiction makes the result unknown, because then it is not known when the fault was in effect. For slow
-links and disks, and for limited processors, there is no other evidence.
+links and disks, and for limited processors and memory, there is no other evidence.
 """
 
 import re
@@ -16,7 +16,7 @@ from typing import Final
 from upheaval.checkers.checker import Checker, Source
 from upheaval.checkers.evidence.alone import times_alone
 from upheaval.checkers.evidence.positions import finals_of
-from upheaval.checkers.evidence.protocol_events import ENDING, OF_LEADER, OF_MODULE
+from upheaval.checkers.evidence.protocol_events import ENDING, OF_LEADER, OF_MODULE, is_deadly
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.evidence.trace_facts import ProcessLife
 from upheaval.checkers.history.columns import IS_OK
@@ -51,7 +51,7 @@ _STARTS: Final = frozenset({*_KILLS, MemberFaultKind.STOP})
 _START_AT_ONCE: Final = frozenset({HostFaultKind.WRONG_BYTES})
 """The kinds whose injection ends a process and starts the next one, on a changed disk."""
 _OF_PROCESSES: Final = frozenset({*_STARTS, MemberFaultKind.PAUSE})
-_DELAYING: Final = frozenset({MemberFaultKind.PAUSE, HostFaultKind.CPU_LIMIT})
+_DELAYING: Final = frozenset({MemberFaultKind.PAUSE, HostFaultKind.CPU_LIMIT, HostFaultKind.MEMORY_LIMIT})
 """The kinds that keep a process from reading what it has received."""
 _CUTS: Final = frozenset({LinkFaultKind.BLACKHOLE, LinkFaultKind.RESET})
 _OF_FOLLOWER: Final = frozenset({"CanvassPosition", "AppendPosition", "CatchupPosition", "Vote", "TerminationAck"})
@@ -213,7 +213,7 @@ class _Judge:
         spans = [*traces[last.member_id].stalls, *times_alone(traces, others, last.member_id)]
         for other in others:
             if last.member_id in other.members:
-                is_end = other.what in ENDING and other.inject_begin_ns >= last.begin_ns
+                is_end = is_deadly(other, last.member_id, ENDING) and other.inject_begin_ns >= last.begin_ns
                 end_ns = NEVER_NS if is_end or other.heal_end_ns is None else other.heal_end_ns
                 spans.append((other.inject_begin_ns, end_ns))
         for control in self._evidence.controls:
@@ -228,7 +228,7 @@ class _Judge:
             for other in self._evidence.faults
             if other is not fault
             and life.member_id in other.members
-            and (other.what in ENDING or other.what == HostFaultKind.DISK_FULL)
+            and (is_deadly(other, life.member_id, ENDING) or other.what == HostFaultKind.DISK_FULL)
         ]
         ends += [control.end_ns for control in self._evidence.controls if control.what in (*ENDINGS, FORCED_END)]
         return any(life.begin_ns <= end_ns <= fault.inject_begin_ns for end_ns in ends)

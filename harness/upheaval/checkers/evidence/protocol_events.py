@@ -4,7 +4,7 @@ An event is a line of a member's trace. A rule compares the events of one member
 compares only values, because hosts' clocks differ and traces are read one after the other. This module knows no rule.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import Final, Protocol
 
 from upheaval.checkers.promises import Promise
@@ -12,6 +12,8 @@ from upheaval.checkers.signature import Signature
 from upheaval.checkers.verdict import Broken, Verdict
 from upheaval.records import Json
 from upheaval.records.jsonfields import integer
+from upheaval_chaos.host_faults import ended_for_memory
+from upheaval_chaos.record import FaultRecord
 
 OF_MODULE: Final = ("all", "consensus")
 """The processes of a member that hold its consensus module."""
@@ -103,6 +105,11 @@ class Rules(Protocol):
 
     def summary(self) -> str:
         """The evidence for the promise if no event broke it."""
+
+
+def is_deadly(fault: FaultRecord, member_id: int, kinds: Set[str] = DEADLY) -> bool:
+    """Whether the fault ended processes of the member: by its kind, or by a limit of memory, as the kernel counted."""
+    return (fault.what in kinds and member_id in fault.members) or member_id in ended_for_memory(fault)
 
 
 def quorum_of(members: int) -> int:

@@ -5,8 +5,8 @@ distinguished by kind, never by text. This module knows no cluster.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -23,7 +23,7 @@ from upheaval.checkers.verdict import Broken, Finding, Verdict, with_all
 from upheaval.records import ENDINGS, FORCED_END, OWN_SYSTEM, Manifest, RunFolder, companion_folders
 from upheaval_chaos.faults import MemberFaultKind
 from upheaval_chaos.file_faults import LOSING, FileFaultKind
-from upheaval_chaos.host_faults import LONGEST_JUMP_MS, HostFaultKind
+from upheaval_chaos.host_faults import LONGEST_JUMP_MS, HostFaultKind, ended_for_memory
 from upheaval_chaos.record import FaultRecord
 from upheaval_node.files import layout, mark_file
 from upheaval_node.trace_kinds import TraceKind
@@ -43,9 +43,9 @@ _OF_MEMBER: Final = frozenset({6, 7, 9})
 
 _ENDING: Final = DEADLY | {"stop", "restart"}
 """The kinds of faults that end processes. An orderly stop that takes too long becomes a kill."""
-_HARMLESS_LATER: Final = frozenset({"kill", "stop", "restart"})
+_HARMLESS_LATER: Final = frozenset({"kill", "stop", "restart", "memory-limit"})
 """Those after which the next process must start."""
-_BREAKING: Final = _ENDING | {"pause", "cpu-limit", "disk-full", "disk-slow"}
+_BREAKING: Final = _ENDING | {"pause", "cpu-limit", "memory-limit", "disk-full", "disk-slow"}
 """The kinds of faults that take away what a member needs to run."""
 _OF_FILES: Final = _ENDING | {"disk-full", "disk-slow"}
 """The kinds of faults that may leave torn, missing or wrong bytes in a member's files."""
@@ -91,6 +91,10 @@ class _Window:
     begin_ns: int
     end_ns: int
     heal_begin_ns: int = NEVER_NS
+    ended: Mapping[int, int] = field(default_factory=dict)
+    """How many processes of which members the kernel ended, by its counts."""
+    is_counted: bool = True
+    """Whether these counts are those at its end."""
 
 
 def check_ends(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts]) -> Finding:
@@ -218,11 +222,15 @@ def _is_in_activation(path: Path) -> bool:
 
 
 def _window(fault: FaultRecord) -> _Window:
-    end_ns = fault.inject_end_ns if fault.heal_end_ns is None else fault.heal_end_ns
+    # A limit that is not lifted may end processes at any time; what ended at the injection of another fault stays so.
+    unhealed_ns = NEVER_NS if fault.what == HostFaultKind.MEMORY_LIMIT else fault.inject_end_ns
+    end_ns = unhealed_ns if fault.heal_end_ns is None else fault.heal_end_ns
     # The harness tries links before it cuts them, by connections that members see.
     asked_ns = fault.inject_begin_ns if fault.asked_ns is None else fault.asked_ns
     heal_begin_ns = NEVER_NS if fault.heal_begin_ns is None else fault.heal_begin_ns
-    return _Window(fault.what, fault.members, fault.component, asked_ns, end_ns, heal_begin_ns)
+    is_counted = fault.heal_proof is not None and fault.heal_proof.holds
+    times = asked_ns, end_ns, heal_begin_ns
+    return _Window(fault.what, fault.members, fault.component, *times, ended_for_memory(fault), is_counted)
 
 
 def _forced_ends(run: RunFolder) -> Iterator[_Window]:
@@ -258,25 +266,7 @@ def _unexplained_end(
     whose = f"process {life.component!r} of member {life.member_id}"
     hits = [window for window in windows if life.member_id in window.members]
     if life.status is None:
-        # Collecting a run ends all its processes, except simulated ones.
-        goes_on = manifest.sealed is None or manifest.runtime == _SIMULATED
-        if (life.next_ns is None and goes_on) or _is_rebooted(life, lives):
-            return None
-        # A fault calls all services of a member `service`; their processes have numbers.
-        names = (None, life.component, life.component.partition("-")[0])
-        deadly = [hit for hit in hits if hit.what in _ENDING and hit.component in names]
-        if any(_covers(hit, life.last_ns, life.next_ns) for hit in deadly):
-            return None
-        if life.next_ns is None:
-            if any(hit.what == HostFaultKind.DISK_FULL and life.last_ns <= hit.end_ns + _GRACE_NS for hit in hits):
-                return None
-            detail = f"{who}:{life.line}: {whose} recorded no end before the run ended, and no fault ended it"
-            return Broken(Verdict.INVALID, detail, members=(life.member_id,), when_ns=(life.last_ns, life.last_ns))
-        detail = f"{who}:{life.line}: {whose} recorded no end and was started again, and no fault ended it"
-        if _was_whole_cluster_down(life.last_ns, life.next_ns, lives, manifest.members):
-            detail += "; all members were down and started again, as after a harness that ended them by force"
-            return Broken(Verdict.UNKNOWN, detail, members=(life.member_id,), when_ns=(life.last_ns, life.last_ns))
-        return Broken(Verdict.INVALID, detail, members=(life.member_id,), when_ns=(life.last_ns, life.last_ns))
+        return _silent_end(life, lives, manifest, hits)
     if life.status in _IN_ORDER:
         return _unordered_end(life, lives, manifest, orders)
     detail = f"{who}:{life.end_line}: {whose} ended with status {life.status}, and no fault explains it"
@@ -288,6 +278,38 @@ def _unexplained_end(
     is_hit = any(_lasts(hit, life.last_ns) for hit in hits) or _refuses_damage(life, hits)
     if can_be_explained and (_is_ordered(life, manifest) or is_hit):
         return None
+    return Broken(verdict, detail, members=(life.member_id,), when_ns=(life.last_ns, life.last_ns))
+
+
+def _silent_end(
+    life: ProcessLife, lives: Sequence[ProcessLife], manifest: Manifest, hits: Sequence[_Window]
+) -> Broken | None:
+    """The finding on a process that recorded no end. `hits` are the faults of its member."""
+    # Collecting a run ends all its processes, except simulated ones.
+    goes_on = manifest.sealed is None or manifest.runtime == _SIMULATED
+    if (life.next_ns is None and goes_on) or _is_rebooted(life, lives):
+        return None
+    # A fault calls all services of a member `service`; their processes have numbers.
+    names = (None, life.component, life.component.partition("-")[0])
+    deadly = [hit for hit in hits if hit.what in _ENDING and hit.component in names]
+    if any(_has_silenced(hit, life) for hit in deadly):
+        return None
+    short = [hit for hit in hits if hit.what == HostFaultKind.MEMORY_LIMIT and _has_silenced(hit, life)]
+    if any(_is_as_counted(hit, life, lives, deadly) for hit in short):
+        return None
+    if life.next_ns is None and any(
+        hit.what == HostFaultKind.DISK_FULL and life.last_ns <= hit.end_ns + _GRACE_NS for hit in hits
+    ):
+        return None
+    whose = f"member-{life.member_id}/trace.jsonl:{life.line}: process {life.component!r} of member {life.member_id}"
+    when = "before the run ended" if life.next_ns is None else "and was started again"
+    detail, verdict = f"{whose} recorded no end {when}, and no fault ended it", Verdict.INVALID
+    if any(not hit.is_counted for hit in short):
+        detail += "; its memory was limited, and how many processes the kernel ended was not read"
+        verdict = Verdict.UNKNOWN
+    elif life.next_ns is not None and _was_whole_cluster_down(life.last_ns, life.next_ns, lives, manifest.members):
+        detail += "; all members were down and started again, as after a harness that ended them by force"
+        verdict = Verdict.UNKNOWN
     return Broken(verdict, detail, members=(life.member_id,), when_ns=(life.last_ns, life.last_ns))
 
 
@@ -399,9 +421,24 @@ def _was_whole_cluster_down(begin_ns: int, end_ns: int, lives: Sequence[ProcessL
     return False
 
 
-def _covers(window: _Window, last_ns: int, next_ns: int | None) -> bool:
-    """Whether the fault was in effect between the last line of a process and the start of the next one, if any."""
-    return (next_ns is None or window.begin_ns <= next_ns) and last_ns <= window.end_ns
+def _has_silenced(window: _Window, life: ProcessLife) -> bool:
+    """Whether the fault was in effect between the last line of a process that recorded no end and the start of the next
+    one, if any.
+    """
+    is_begun = life.next_ns is None or window.begin_ns <= life.next_ns
+    return life.status is None and is_begun and life.last_ns <= window.end_ns
+
+
+def _is_as_counted(window: _Window, life: ProcessLife, lives: Iterable[ProcessLife], deadly: Sequence[_Window]) -> bool:
+    """Whether the kernel ended as many processes of the member as recorded no end and no other fault ended."""
+    silenced = [
+        other
+        for other in lives
+        if other.member_id == life.member_id
+        and _has_silenced(window, other)
+        and not any(_has_silenced(hit, other) for hit in deadly)
+    ]
+    return len(silenced) <= window.ended.get(life.member_id, 0)
 
 
 def _lasts(window: _Window, ns: int) -> bool:
@@ -447,7 +484,9 @@ def _unexplained(
         return Broken(Verdict.INVALID, detail, members=(error.member_id,), when_ns=(error.ns, error.ns))
     if kind in _STORED:
         is_explained = has_moved or any(
-            window.what in _OF_FILES and error.member_id in window.members and window.begin_ns <= error.ns
+            (window.what in _OF_FILES or error.member_id in window.ended)
+            and error.member_id in window.members
+            and window.begin_ns <= error.ns
             for window in windows
         )
         # An ordered end that was not cut short leaves no torn file.

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.checkers.checker import Checker, Source
-from upheaval.checkers.evidence.protocol_events import DEADLY, OF_MODULE
+from upheaval.checkers.evidence.protocol_events import OF_MODULE, is_deadly
 from upheaval.checkers.evidence.recordings import LogMissing, RecordedLog, term_entries
 from upheaval.checkers.evidence.troubles import Trouble, timeouts_of
 from upheaval.checkers.promises import Promise
@@ -217,10 +217,10 @@ def _require_announced(groups: Iterable[Sequence[Life]], members: int) -> None:
 
 def _kills(fault: FaultRecord, life: Life) -> bool:
     """Whether the fault hit the member after its orderly end and before its next start."""
-    is_hit = life.member_id in fault.members and fault.component in (None, life.module)
+    is_hit = is_deadly(fault, life.member_id) and fault.component in (None, life.module)
     last_ns = fault.inject_end_ns if fault.heal_begin_ns is None else fault.heal_begin_ns
     is_then = last_ns >= life.ended_ns and (life.next_ns is None or fault.inject_begin_ns <= life.next_ns)
-    return fault.is_proved and fault.what in DEADLY and is_hit and is_then
+    return fault.is_proved and is_hit and is_then
 
 
 def _wipes(fault: FaultRecord, life: Life) -> bool:

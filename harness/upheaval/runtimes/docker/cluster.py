@@ -268,7 +268,7 @@ class DockerCluster(LiveCluster[DockerMember]):
         own.
         """
         members.extend(DockerMember(self, member_id) for member_id in range(config.members))
-        self.use_machines(DockerMachines(client, [member.node for member in members]))
+        self.use_machines(DockerMachines(client, [member.node for member in members], self.may_end))
 
     # --- making and opening ---
 

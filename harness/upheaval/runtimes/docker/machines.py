@@ -1,23 +1,48 @@
-"""The processors of members in containers: the engine limits them, the kernel counts in their control groups.
+"""Processor and memory of members in containers: the engine limits them, the kernel counts in their control groups.
 
 A limit stays with a container that ends and starts again. Where this process does not see the groups, as in a container
-of its own, the engine reads them.
+of its own, the engine reads them. The group of a container ends with it; that the kernel ended a process in it remains
+in what the engine heard from the kernel (`OOMKilled`).
 """
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from upheaval.errors import EnvironmentFault
 from upheaval.runtime_names import DOCKER
-from upheaval.runtimes.control_groups import Counts, counts_in, hierarchy
+from upheaval.runtimes.control_groups import (
+    SWAP_BYTES,
+    Controller,
+    Counts,
+    MemoryCounts,
+    counts_in,
+    hierarchy,
+    memory_in,
+    stated_limit,
+    too_low,
+)
+from upheaval.runtimes.docker.container_state import incarnation_of, is_running
 from upheaval.runtimes.docker.engine import Client, engine_errors
 from upheaval.runtimes.docker.node import DockerNode
 from upheaval.runtimes.whole_hosts import WholeHosts
-from upheaval_chaos.host_faults import IN_CONTAINERS
-from upheaval_chaos.target import LIMIT_PERIOD_NS, ProcessorWork
+from upheaval_chaos.host_faults import IN_CONTAINERS, MIB, HostFaultKind
+from upheaval_chaos.target import LIMIT_PERIOD_NS, MemoryWork, ProcessorWork
 
 _PERIOD_US: Final = LIMIT_PERIOD_NS // 1000
 _UNLIMITED: Final = -1
+_UNLIMITED_BYTES: Final = 1 << 61
+"""A limit of memory that stands for none. Engines take no number for none."""
+_TOO_LOW: Final = "unable to set memory limit"
+"""In the error of the engine's runtime for a limit that the kernel refuses because the container uses more."""
+_LIMITING: Final[Mapping[HostFaultKind, tuple[str, str]]] = {
+    HostFaultKind.CPU_LIMIT: ("CpuCfsQuota", "processor"),
+    HostFaultKind.MEMORY_LIMIT: ("MemoryLimit", "memory"),
+}
+"""What an engine has in its `info` when it can do a fault, and to what."""
+_NEVER: Final = "0001-"
+"""How the time begins at which a container ended that has never ended."""
 
 
 class DockerMachines(WholeHosts):
@@ -26,9 +51,14 @@ class DockerMachines(WholeHosts):
     runtime = DOCKER
     kinds = IN_CONTAINERS
 
-    def __init__(self, client: Client, nodes: Sequence[DockerNode]) -> None:
+    def __init__(self, client: Client, nodes: Sequence[DockerNode], may_end: set[int]) -> None:
         self._client = client
         self._nodes = nodes
+        self._may_end = may_end
+        self._met: dict[int, dict[str, int]] = defaultdict(dict)
+        """How often containers met a limit of memory, by member id and incarnation."""
+        self._ends: dict[int, set[str]] = defaultdict(set)
+        """The ends of containers for want of memory, by member id."""
 
     def close(self) -> None:
         """Does nothing: a limit goes with its container."""
@@ -41,9 +71,39 @@ class DockerMachines(WholeHosts):
             for container in node.there():
                 container.update(cpu_period=_PERIOD_US, cpu_quota=quota_us)
 
+    def limit_memory(self, member_id: int, megabytes: int) -> None:
+        """Limit each of its containers, which may end because of that."""
+        node, size = self._nodes[member_id], megabytes * MIB or _UNLIMITED_BYTES
+        self._may_end.add(member_id)
+        for container in node.there():
+            try:
+                with engine_errors(f"limiting {node.name}"):
+                    container.update(mem_limit=size, memswap_limit=size + (SWAP_BYTES if megabytes else size))
+            except EnvironmentFault as fault:
+                counts = _memory_of(self._client, container, node.name)
+                if _TOO_LOW not in str(fault) or counts is None:
+                    raise
+                raise too_low(member_id, megabytes, counts.used) from None
+
     def processor_work(self, member_id: int) -> list[ProcessorWork]:
         """Of each of its containers; none of those that do not run."""
         return [self._work_of(member_id, component) for component in self._nodes[member_id].containers]
+
+    def memory_work(self, member_id: int) -> MemoryWork:
+        """Of its containers, all together."""
+        node, met, ends = self._nodes[member_id], self._met[member_id], self._ends[member_id]
+        limits, ending = set(), 0
+        for container in node.there():
+            counts = _memory_of(self._client, container, node.name) if is_running(container) else None
+            if counts is not None:
+                limits.add(counts.limit)
+                met[incarnation_of(container)] = counts.met
+                ending += counts.ended
+            state = container.attrs["State"]
+            # Of one that runs, it is about the end before.
+            if state["OOMKilled"] and not state["FinishedAt"].startswith(_NEVER) and not (counts and counts.ended):
+                ends.add(f"{container.id} {state['FinishedAt']}")
+        return MemoryWork(frozenset(limits), sum(met.values()), len(ends) + ending)
 
     def _work_of(self, member_id: int, component: str) -> ProcessorWork:
         node = self._nodes[member_id]
@@ -53,24 +113,56 @@ class DockerMachines(WholeHosts):
         return ProcessorWork(0, 0, 0)
 
 
-def require_limits(client: Client) -> None:
-    """Raises `EnvironmentFault` when the engine cannot limit the processor of containers."""
+def require_limits(client: Client, kinds: Collection[HostFaultKind]) -> None:
+    """Raises `EnvironmentFault` when the engine cannot limit what faults of these kinds limit."""
     with engine_errors("asking the engine what it limits"):
-        can_limit = client.info().get("CpuCfsQuota")
-    if not can_limit:
-        raise EnvironmentFault("cpu-limit: this Docker engine cannot limit the processor of containers (CpuCfsQuota)")
+        info = client.info()
+    for kind in kinds:
+        name, what = _LIMITING[kind]
+        if not info.get(name):
+            raise EnvironmentFault(f"{kind}: this Docker engine cannot limit the {what} of containers ({name})")
+
+
+def _group_of(container: Any, controller: Controller) -> Path | None:
+    """The group of the container's first process, if it is named after the container."""
+    try:
+        group = hierarchy(controller).group_of(container.attrs["State"]["Pid"])
+    except EnvironmentFault:
+        return None
+    return group if group is not None and container.id in str(group) else None
 
 
 def _counts_here(container: Any) -> Counts | None:
-    """By the group of the container's first process, if it is named after the container."""
-    try:
-        group = hierarchy().group_of(container.attrs["State"]["Pid"])
-    except EnvironmentFault:
-        return None
-    return counts_in(group) if group is not None and container.id in str(group) else None
+    group = _group_of(container, Controller.CPU)
+    return None if group is None else counts_in(group)
+
+
+def _memory_here(container: Any) -> MemoryCounts | None:
+    group = _group_of(container, Controller.MEMORY)
+    return None if group is None else memory_in(group)
 
 
 def _counts_by_engine(client: Client, container: Any, name: str) -> Counts:
-    with engine_errors(f"measuring {name}"):
-        counted = client.api.stats(container.id, stream=False, one_shot=True)["cpu_stats"].get("throttling_data") or {}
+    counted = _stats(client, container, name)["cpu_stats"].get("throttling_data") or {}
     return Counts(counted.get("periods", 0), counted.get("throttled_periods", 0))
+
+
+def _memory_by_engine(client: Client, container: Any, name: str) -> MemoryCounts | None:
+    stated = _stats(client, container, name)["memory_stats"]
+    if "limit" not in stated:
+        return None
+    with engine_errors("asking the engine for its memory"):
+        # Engines name that of their machine when there is no limit.
+        is_limited = stated["limit"] < client.info()["MemTotal"]
+    limit = stated_limit(stated["limit"]) if is_limited else None
+    return MemoryCounts(limit, stated["usage"], stated.get("failcnt", 0), ended=0)
+
+
+def _memory_of(client: Client, container: Any, name: str) -> MemoryCounts | None:
+    """None when the container has ended."""
+    return _memory_here(container) or _memory_by_engine(client, container, name)
+
+
+def _stats(client: Client, container: Any, name: str) -> Any:
+    with engine_errors(f"measuring {name}"):
+        return client.api.stats(container.id, stream=False, one_shot=True)

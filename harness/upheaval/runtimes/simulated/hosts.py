@@ -5,15 +5,17 @@ delivered.
 """
 
 from itertools import permutations
-from typing import Final
+from typing import Final, NoReturn
 
+from upheaval.errors import UsageError
 from upheaval.runtimes.simulated.cluster import INGRESS_PORT, SimulatedCluster, SimulatedMember, host_of
 from upheaval.runtimes.simulated.disk import Disk
 from upheaval.runtimes.simulated.links import Link as ChannelLink, LinkTraffic
 from upheaval.runtimes.simulated.process import TURN_NS
 from upheaval.runtimes.simulated.world import START_EPOCH_MS, START_NS
 from upheaval.system import log_recording_id
-from upheaval_chaos.target import CHANNELS, CLIENTS, INGRESS, LIMIT_PERIOD_NS, DiskWork, Link, ProcessorWork
+from upheaval_chaos.host_faults import NOT_SIMULATED, HostFaultKind
+from upheaval_chaos.target import CHANNELS, CLIENTS, INGRESS, LIMIT_PERIOD_NS, DiskWork, Link, MemoryWork, ProcessorWork
 from upheaval_node.archive.archive_context import DAMAGE
 from upheaval_node.archive.block_journal import LENGTH as JOURNAL_LENGTH, BlockRecord, durable_sequence, read_records
 from upheaval_node.archive.catalog import FILE_NAME as CATALOG, decode_catalog
@@ -105,6 +107,10 @@ class SimulatedHosts:
         if member.process is not None:
             member.process.share_ns = member.share_ns
 
+    def limit_memory(self, member_id: int, megabytes: int) -> NoReturn:  # noqa: ARG002 - refused
+        """Raises `UsageError`: simulated members have no memory of their own."""
+        raise UsageError(NOT_SIMULATED[HostFaultKind.MEMORY_LIMIT])
+
     def end_in_change(self, member_id: int, changes: int, *, loses_power: bool) -> None:
         """End the member, alone or with its host's power, after that many more file changes."""
         member = self._cluster.members[member_id]
@@ -176,6 +182,10 @@ class SimulatedHosts:
         if process is None:
             return [ProcessorWork(0, 0, 0)]
         return [ProcessorWork(process.cycles * TURN_NS, process.held_back, process.held_back)]
+
+    def memory_work(self, member_id: int) -> MemoryWork:  # noqa: ARG002 - not observed
+        """None: no kernel counts it."""
+        return MemoryWork(frozenset(), 0, 0)
 
     def has_room(self, member_id: int) -> bool:
         """Uses the check that the member's writes meet."""
