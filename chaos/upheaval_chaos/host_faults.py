@@ -397,7 +397,8 @@ class HostInjection:
             stated = "no limit" if limit is None else f"a limit of {limit / MIB:g} MiB"
             raise UnknownOutcome(f"the kernel states {stated} of the memory of member {member_id}, not {megabytes} MiB")
         met, ended = work.met - before.memory.met, _ended_between(member_id, before.memory, work)
-        often = f"member {member_id} met its limit of {megabytes} MiB of memory {met} times" if met else ""
+        times = "once" if met == 1 else f"{met} times"
+        often = f"member {member_id} met its limit of {megabytes} MiB of memory {times}" if met else ""
         return ", and ".join(filter(None, (often, ended)))
 
     def _await_end(self, member_id: int) -> None:

@@ -17,7 +17,7 @@ from support.fault_cases import (
     WORKLOAD,
     all_kinds,
     fault_of,
-    is_of_datagrams,
+    is_simulated,
     one_round,
     settle,
 )
@@ -33,7 +33,7 @@ from upheaval.scenario import parse_scenario
 from upheaval_chaos import faults, host_faults, link_faults
 from upheaval_chaos.driver import FaultDriver
 from upheaval_chaos.file_faults import FileFaultKind
-from upheaval_chaos.host_faults import ON_PROCESSES, HostFaultKind
+from upheaval_chaos.host_faults import NOT_SIMULATED, ON_PROCESSES, HostFaultKind
 from upheaval_chaos.record import FaultRecord, Proof
 from upheaval_chaos.target import Link, Ping, Target
 from upheaval_node.types import MS
@@ -55,7 +55,7 @@ def test_every_fault_is_written_down_as_the_statement_that_makes_it(tmp_path: Pa
     # Wrong bytes are aimed at what is durable.
     stage.let_pass(0.5)
     for statements in CASES.values():
-        for statement in (each for each in statements if not is_of_datagrams(each)):
+        for statement in (each for each in statements if is_simulated(each) or "dialled-by" in each):
             written = fault_of(statement).aim(stage, tries=False).statement
             assert written.split()[0] == statement.split()[0]
             assert fault_of(written).aim(stage, tries=False).statement == written
@@ -138,7 +138,7 @@ def test_a_polled_clock_must_move_about_as_far(
     assert driver.inject("x", fault_of("clock-jump follower jump-ms=3000")).holds == is_proved
 
 
-@pytest.mark.parametrize("kind", [each for each in CASES if not is_of_datagrams(each)])
+@pytest.mark.parametrize("kind", [kind for kind in CASES if is_simulated(CASES[kind][0])])
 def test_a_probe_that_sees_nothing_is_found_out(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Were a probe taken away, and a proof put in its place, the rounds above would fail."""
     fault = fault_of(CASES[kind][0])
@@ -191,8 +191,9 @@ def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveStage]:
 @pytest.mark.heavy
 @pytest.mark.parametrize("kind", HostFaultKind)
 def test_machines_that_are_not_ours_are_not_broken(kind: HostFaultKind, processes: LiveStage) -> None:
-    hint = f"make it with machines=\\['{kind}'\\], or " if kind in ON_PROCESSES else ""
-    with pytest.raises(UsageError, match=rf"^the process runtime cannot [a-z ]*: {hint}use --runtime simulated$"):
+    hints = [rf"make it with machines=\['{kind}'\]"] if kind in ON_PROCESSES else []
+    hints += [] if kind in NOT_SIMULATED else ["use --runtime simulated"]
+    with pytest.raises(UsageError, match=rf"^the process runtime cannot [a-z ]*: {', or '.join(hints)}$"):
         fault_of(CASES[kind][0]).aim(processes.target)
 
 

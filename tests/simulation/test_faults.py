@@ -29,7 +29,7 @@ from upheaval_chaos.driver import FaultDriver
 from upheaval_chaos.errors import EnvironmentFault, UnknownOutcome
 from upheaval_chaos.faults import MemberFaultKind
 from upheaval_chaos.file_faults import FileFaultKind
-from upheaval_chaos.host_faults import HostFaultKind
+from upheaval_chaos.host_faults import NOT_SIMULATED, HostFaultKind
 from upheaval_chaos.record import FaultRecord, Proof
 from upheaval_chaos.target import LinkFaultKind
 from upheaval_node.types import Now
@@ -59,10 +59,12 @@ def test_every_kind_is_drawn_and_power_is_only_cut_where_it_is_promised_to_be_su
 
 
 def test_what_is_drawn_covers_what_the_catalogue_holds() -> None:
-    """Apart from what ends in an orderly way, what ends connections that are silent for long, and limits."""
+    """Apart from what ends in an orderly way, what ends connections that are silent for long, limits, and what is not
+    simulated.
+    """
     drawn = {step.fault.kind for s in SWARMS for step in s.scenario().steps if isinstance(step, Begin)}  # type: ignore[attr-defined]
     others = {MemberFaultKind.STOP, MemberFaultKind.RESTART, LinkFaultKind.TIMEOUT, HostFaultKind.CPU_LIMIT}
-    assert drawn == {*MemberFaultKind, *HostFaultKind, *LinkFaultKind} - others
+    assert drawn == {*MemberFaultKind, *HostFaultKind, *LinkFaultKind} - others - set(NOT_SIMULATED)
 
 
 # --- injectors that lie ---
@@ -244,7 +246,7 @@ def test_what_fails_while_it_is_done_is_written_down_and_healed(
     assert record.heal_end_ns is not None
 
 
-@pytest.mark.parametrize("kind", [*MemberFaultKind, *HostFaultKind])
+@pytest.mark.parametrize("kind", [kind for kind in (*MemberFaultKind, *HostFaultKind) if kind not in NOT_SIMULATED])
 def test_what_cannot_be_done_now_is_told_before_anything_is_touched(kind: str, tmp_path: Path) -> None:
     stage = SimulatedStage(LOADED, 1, tmp_path)
     stage.open(print)
@@ -518,7 +520,7 @@ UNBREAKABLE: Mapping[str, Callable[[pytest.MonkeyPatch], None]] = {
 
 def test_every_kind_has_a_world_that_it_does_not_break() -> None:
     # Files that keep their content are in scenarios/test_file_faults.py.
-    assert set(UNBREAKABLE) == all_kinds() - {*DatagramFaultKind, *FileFaultKind}
+    assert set(UNBREAKABLE) == all_kinds() - {*DatagramFaultKind, *FileFaultKind, *NOT_SIMULATED}
 
 
 @pytest.fixture

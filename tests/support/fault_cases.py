@@ -17,7 +17,7 @@ from upheaval_chaos.datagram_faults import DatagramFaultKind
 from upheaval_chaos.driver import FaultDriver
 from upheaval_chaos.faults import Fault, MemberFaultKind
 from upheaval_chaos.file_faults import FileFaultKind
-from upheaval_chaos.host_faults import HostFaultKind
+from upheaval_chaos.host_faults import NOT_SIMULATED, HostFaultKind
 from upheaval_chaos.record import FaultRecord
 from upheaval_chaos.target import LinkFaultKind
 
@@ -32,9 +32,12 @@ def is_of_datagrams(statement: str) -> bool:
     return statement.split()[0] in list(DatagramFaultKind)
 
 
-def _is_simulated(statement: str) -> bool:
-    """Whether simulated members know it: they send no datagrams, and who dialled is all the same."""
-    return not is_of_datagrams(statement) and "dialled-by" not in statement
+def is_simulated(statement: str) -> bool:
+    """Whether simulated members know it: they send no datagrams, have no memory of their own, and who dialled is all
+    the same.
+    """
+    is_known = not is_of_datagrams(statement) and statement.split()[0] not in NOT_SIMULATED
+    return is_known and "dialled-by" not in statement
 
 
 CASES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -47,6 +50,7 @@ CASES: Final[Mapping[str, tuple[str, ...]]] = {
     HostFaultKind.DISK_FULL: ("disk-full follower", "disk-full leader"),
     HostFaultKind.DISK_SLOW: ("disk-slow follower latency-ms=40",),
     HostFaultKind.CPU_LIMIT: ("cpu-limit follower percent=5", "cpu-limit leader percent=20"),
+    HostFaultKind.MEMORY_LIMIT: ("memory-limit follower megabytes=64",),
     HostFaultKind.DIE_IN_CHANGE: ("die-in-change follower", "die-in-change leader changes=7"),
     HostFaultKind.POWER_LOST_IN_CHANGE: ("power-lost-in-change follower changes=3",),
     HostFaultKind.WRONG_BYTES: ("wrong-bytes follower", "wrong-bytes leader at-percent=90"),
@@ -105,7 +109,7 @@ SIMULATED_ROUNDS: Final = tuple(
         statement, how, marks=pytest.mark.nightly if how is Sabotage.NONE and not _is_of_hosts(statement) else ()
     )
     for statement, how in ROUNDS
-    if _is_simulated(statement)
+    if is_simulated(statement)
 )
 """The same in virtual time; what other injectors do that do not lie is shown by the scenarios of the library too."""
 LIVE_ROUNDS: Final = tuple(

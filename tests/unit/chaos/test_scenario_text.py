@@ -1,6 +1,7 @@
 """The text of scenarios: what it says, and where it is wrong."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -235,6 +236,10 @@ def test_links_between_victims_are_read_whoever_these_are() -> None:
         (("cpu-limit leader percent=5", "disk-full follower"), ("simulated", "process")),
         (("cpu-limit leader percent=5", "power-cut follower"), ("simulated",)),
         (("cpu-limit leader percent=5", "blackhole leader <-> follower by=packets"), ("docker",)),
+        (("memory-limit leader megabytes=64",), ("process", "docker")),
+        (("memory-limit leader megabytes=64", "cpu-limit follower percent=5"), ("process", "docker")),
+        (("memory-limit leader megabytes=64", "disk-full follower"), ("process",)),
+        (("memory-limit leader megabytes=64", "blackhole leader <-> follower by=packets"), ("docker",)),
     ],
 )
 def test_faults_of_hosts_are_for_runtimes_that_have_all_of_them(
@@ -242,6 +247,15 @@ def test_faults_of_hosts_are_for_runtimes_that_have_all_of_them(
 ) -> None:
     steps = "".join(f"inject x{number} {fault}\n" for number, fault in enumerate(faults))
     assert parse_scenario(f"title x\n{steps}wait operations 1", name="x", where="x").runtimes == runtimes
+
+
+@pytest.mark.parametrize("other", ["inject y power-cut follower", "invariants on"])
+def test_a_limit_of_memory_is_not_combined_with_what_is_only_simulated(other: str) -> None:
+    first, then = (other, "") if other.startswith("invariants") else ("", other)
+    text = f"title x\n{first}\ninject x memory-limit leader megabytes=64\n{then}\nwait operations 1"
+    why = "simulated members share the memory of one process, and no kernel counts theirs"
+    with pytest.raises(UsageError, match=f"no runtime has all of it: memory-limit is not simulated, as {why}$"):
+        parse_scenario(text, name="bad", where="bad")
 
 
 def test_messages_can_be_waited_for_where_they_are_read_while_they_are_written() -> None:
@@ -285,10 +299,11 @@ def test_one_cluster_is_broken_by_proxies_or_by_packets() -> None:
         parse_scenario(text, name="bad", where="bad")
 
 
-def test_a_split_member_can_have_a_limited_processor_and_no_other_fault_of_its_host() -> None:
+def test_a_split_member_can_have_limits_and_no_other_fault_of_its_host() -> None:
     text = "title x\ncluster components=split\nwait operations 1\ninject a "
-    limited = parse_scenario(f"{text}cpu-limit leader percent=5", name="x", where="x")
-    assert limited.runtimes == ("process", "docker")
+    for limit in ("cpu-limit leader percent=5", "memory-limit leader megabytes=64"):
+        limited = parse_scenario(f"{text}{limit}", name="x", where="x")
+        assert limited.runtimes == ("process", "docker")
     with pytest.raises(UsageError, match=r"bad:4:.*leave out split"):
         parse_scenario(f"{text}disk-full leader", name="bad", where="bad")
 
@@ -313,6 +328,16 @@ def test_a_wrong_name_and_a_wrong_runtime_are_one_line_and_status_2(capsys: pyte
     assert lines[1] == (
         "upheaval: scenario component-killed does not run on the simulated runtime: use --runtime process, docker"
     )
+
+
+def test_what_is_not_simulated_is_refused_with_its_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = tmp_path / "short.scenario"
+    script.write_text("title x\ninject x memory-limit leader megabytes=64\nwait operations 1\n")
+    assert main(["run", str(script), "--runtime", "simulated", "--dir", str(tmp_path / "run")]) == 2
+    reason = "memory-limit is not simulated, as simulated members share the memory of one process"
+    use = "does not run on the simulated runtime: use --runtime process, docker"
+    assert capsys.readouterr().err.startswith(f"upheaval: scenario short {use} ({reason}, ")
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(

@@ -228,7 +228,7 @@ def test_a_stalled_member_reads_old_messages_only_for_a_while(
     assert judged(tmp_path, receives(second, *lines), CUT)[0] is verdict
 
 
-@pytest.mark.parametrize("what", ["pause", "cpu-limit"])
+@pytest.mark.parametrize("what", ["pause", "cpu-limit", "memory-limit"])
 @pytest.mark.parametrize(("second", "verdict"), [(110.4, Verdict.VALID), (110.6, Verdict.UNKNOWN)])
 def test_a_held_up_member_reads_old_messages_only_for_a_while(
     second: float, verdict: Verdict, what: str, tmp_path: Path
