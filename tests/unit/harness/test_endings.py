@@ -298,6 +298,9 @@ def test_what_nobody_knows_is_unknown(tmp_path: Path, change: Callable[[Ended], 
         ("kill", (1, 2), "all", 1, 9, Verdict.VALID),
         ("kill", (1,), "archive", 1, 9, Verdict.UNKNOWN),
         ("pause", (1,), None, 1, 9, Verdict.UNKNOWN),
+        ("memory-limit", (0, 1), None, -5, 9, Verdict.VALID),
+        ("memory-limit", (0, 1), None, -5, 0, Verdict.UNKNOWN),
+        ("cpu-limit", (0, 1), None, -5, 9, Verdict.UNKNOWN),
     ],
 )
 def test_who_is_killed_between_its_end_and_that_of_its_process_has_no_exit_status(
@@ -311,7 +314,8 @@ def test_who_is_killed_between_its_end_and_that_of_its_process_has_no_exit_statu
 ) -> None:
     """Found by seed 11163 of the campaign."""
     times = (begin_ns, begin_ns, heal_ns, heal_ns)
-    proofs = (Proof(True, "dead"), None if heal_ns is None else Proof(True, "alive"))
+    dead = Proof(True, "dead; the kernel ended 1 process of member 1 for want of memory")
+    proofs = (dead, None if heal_ns is None else Proof(True, "alive"))
     fault = FaultRecord(what, "", *times, *proofs, members=members, component=component)
     RunFolder(tmp_path).add_fault(fault)
     assert Ended().write(tmp_path, _killed).verdict is verdict

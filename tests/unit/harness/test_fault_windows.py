@@ -38,6 +38,11 @@ def fault(what: str, begin: float, end: float | None = None, *members: int) -> F
     return FaultRecord(what, "member-1", begin_ns, begin_ns, end_ns, end_ns, SEEN, healed, members=members or (1,))
 
 
+ENDED = Proof(True, "the kernel ended 1 process of member 1 for want of memory")
+SHORT = fault("memory-limit", 30, 64.9)
+OUT_OF_MEMORY = replace(SHORT, inject_proof=ENDED)
+
+
 def judged(
     path: Path,
     trace: list[Line],
@@ -128,6 +133,14 @@ def test_a_member_writes_nothing_while_no_other_runs(
     assert judged(tmp_path, trace, *others, fault("wipe", 60, 64.9), zero=zero, two=two)[0] is verdict
 
 
+@pytest.mark.parametrize(("limited", "verdict"), [(OUT_OF_MEMORY, Verdict.VALID), (SHORT, Verdict.UNKNOWN)])
+def test_what_the_kernel_ended_is_silent_for_ever(limited: FaultRecord, verdict: Verdict, tmp_path: Path) -> None:
+    """The limit is lifted before the wipe, and nothing started the member meanwhile."""
+    trace = [*lives(0, 35), *lives(65, 70)]
+    limit = replace(limited, heal_begin_ns=40 * S, heal_end_ns=40 * S)
+    assert judged(tmp_path, trace, limit, fault("wipe", 60, 64.9))[0] is verdict
+
+
 @pytest.mark.parametrize("what", ["kill", "power-cut", "wipe"])
 def test_members_that_one_fault_ends_do_not_explain_each_others_silence(what: str, tmp_path: Path) -> None:
     trace = [*lives(0, 10), *lives(65, 70)]
@@ -178,8 +191,10 @@ def test_a_process_that_goes_on_after_its_death_contradicts_it(what: str, tmp_pa
         ("member 1 was down already; its 9 files are gone", (fault("kill", 30, 64.9),), Verdict.VALID),
         ("member 1 was down already; its 9 files are gone", (fault("kill", 0, 0.5),), Verdict.UNKNOWN),
         ("member 1 was down already; its 9 files are gone", (fault("pause", 30, 50),), Verdict.UNKNOWN),
+        ("member 1 was down already; its 9 files are gone", (fault("memory-limit", 30, 64.9),), Verdict.UNKNOWN),
+        ("member 1 was down already; its 9 files are gone", (OUT_OF_MEMORY,), Verdict.VALID),
     ],
-    ids=["ended", "found down", "killed before", "killed before its start", "paused"],
+    ids=["ended", "found down", "killed before", "killed before its start", "paused", "limited", "out of memory"],
 )
 def test_a_member_without_messages_was_ended_by_the_fault_or_by_another(
     proof: str, others: tuple[FaultRecord, ...], verdict: Verdict, tmp_path: Path

@@ -18,13 +18,16 @@ from upheaval.checkers.promises import Promise
 from upheaval.checkers.signature import FOLLOWER, MARK_IN_ACTIVATION, Rule, Signature
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.records import OWN_SYSTEM, Json, Manifest, RunFolder, seal
-from upheaval_chaos.record import FaultRecord
+from upheaval_chaos.record import FaultRecord, Proof
 from upheaval_node.files import layout
 from upheaval_node.files.mark_file import ACTIVATION_IN_PROGRESS
 
 S = 10**9
 AERON = "aeron:1.51.0"
 EPOCH_MS = 1_700_000_000_000
+MET, RUNS = Proof(True, "member 0 met its limit"), Proof(True, "member 0 runs")
+ENDED_ONE = "the kernel ended 1 process of member 0 for want of memory"
+ENDED_TWO = "the kernel ended 2 processes of member 0 for want of memory"
 
 
 def line(second: float, event: str = "process-start", *, moved_ms: int = 0, component: str = "all") -> dict[str, Json]:
@@ -200,8 +203,9 @@ def test_a_crash_as_the_last_thing_of_a_run_that_was_ended_is_found(
         (None, 16, {}, Verdict.VALID),
         (None, 6, {"heal_begin_ns": None}, Verdict.VALID),
         (None, 6, {"what": "wrong-bytes"}, Verdict.VALID),
+        (None, 6, {"what": "memory-limit", "inject_proof": Proof(True, ENDED_ONE)}, Verdict.INVALID),
     ],
-    ids=["refused", "was in an election", "timed out", "not healed", "its files were damaged"],
+    ids=["refused", "was in an election", "timed out", "not healed", "its files were damaged", "of its memory"],
 )
 def test_a_kill_explains_no_start_that_is_refused_after_it(
     told: str | None, ended: int, given: dict[str, Any], verdict: Verdict, tmp_path: Path
@@ -369,6 +373,7 @@ def test_damaged_files_explain_a_refused_start_however_late(
         ("blackhole", 3, Verdict.UNKNOWN),
         ("pause", 3, Verdict.UNKNOWN),
         ("cpu-limit", 3, Verdict.UNKNOWN),
+        ("memory-limit", 3, Verdict.UNKNOWN),
         ("kill", 3, Verdict.VALID),
         ("wrong-bytes", 3, Verdict.VALID),
         ("disk-full", 3, Verdict.VALID),
@@ -392,12 +397,70 @@ def test_only_a_fault_that_can_damage_files_explains_damage(
         (1, 5, Verdict.INVALID),
     ],
 )
-def test_a_limited_processor_explains_the_end_of_a_starved_member_until_a_while_after_it(
-    status: int, second: float, verdict: Verdict, tmp_path: Path
+@pytest.mark.parametrize("what", ["cpu-limit", "memory-limit"])
+def test_a_limit_explains_the_end_of_a_starved_member_until_a_while_after_it(
+    what: str, status: int, second: float, verdict: Verdict, tmp_path: Path
 ) -> None:
-    fault = FaultRecord("cpu-limit", "member-0", 3 * S, 3 * S, 10 * S, 10 * S, members=(0,))
+    fault = FaultRecord(what, "member-0", 3 * S, 3 * S, 10 * S, 10 * S, members=(0,))
     ended = {**line(second, "process-end"), "status": status}
     assert judged(tmp_path, [line(1), line(2, "role"), ended, line(40)], [line(1)], fault=fault) is verdict
+
+
+SHORT = FaultRecord("memory-limit", "member-0", 3 * S, 3 * S, 10 * S, 11 * S, MET, RUNS, members=(0,))
+
+
+def silent(*begins: float) -> list[dict[str, Json]]:
+    """A member whose processes begin then, and of which all but the last record no end."""
+    return [each for begin in begins for each in (line(begin), line(begin + 1, "role"))]
+
+
+@pytest.mark.parametrize(
+    ("given", "begins", "verdict"),
+    [
+        ({"heal_proof": Proof(True, f"member 0 runs; {ENDED_ONE}")}, (1, 10.5), Verdict.VALID),
+        ({"inject_proof": Proof(True, ENDED_ONE), "heal_proof": None}, (1, 10.5), Verdict.VALID),
+        ({}, (1, 10.5), Verdict.INVALID),
+        ({"heal_proof": Proof(True, f"member 0 runs; {ENDED_ONE}")}, (1, 5, 10.5), Verdict.INVALID),
+        ({"heal_proof": Proof(True, f"member 0 runs; {ENDED_TWO}")}, (1, 5, 10.5), Verdict.VALID),
+        ({"heal_proof": Proof(True, ENDED_ONE.replace("member 0", "member 1"))}, (1, 10.5), Verdict.INVALID),
+        ({"heal_proof": Proof(True, f"member 0 runs; {ENDED_ONE}")}, (1, 2.9, 10.5), Verdict.INVALID),
+        ({"heal_proof": Proof(True, f"member 0 runs; {ENDED_ONE}")}, (1, 10.5, 20), Verdict.INVALID),
+        ({"what": "cpu-limit", "heal_proof": Proof(True, ENDED_ONE)}, (1, 10.5), Verdict.INVALID),
+        ({"heal_proof": Proof(False, f"no end; {ENDED_ONE}")}, (1, 10.5), Verdict.UNKNOWN),
+        ({"heal_proof": None, "heal_begin_ns": None, "heal_end_ns": None}, (1, 10.5), Verdict.UNKNOWN),
+        ({"heal_proof": None, "heal_begin_ns": None, "heal_end_ns": None}, (1, 2.9), Verdict.INVALID),
+    ],
+    ids=[
+        "counted",
+        "counted before the heal",
+        "not counted",
+        "one of two",
+        "two",
+        "of another member",
+        "before the fault",
+        "after the fault",
+        "another fault",
+        "the heal was not proved",
+        "not healed",
+        "before a fault that is not healed",
+    ],
+)
+def test_a_limit_of_memory_explains_as_many_silent_ends_as_the_kernel_counted(
+    given: dict[str, Any], begins: tuple[float, ...], verdict: Verdict, tmp_path: Path
+) -> None:
+    fault = replace(SHORT, **given)
+    assert judged(tmp_path, silent(*begins), silent(1), fault=fault) is verdict
+
+
+def test_what_another_fault_ended_is_none_of_those_that_the_kernel_counted(tmp_path: Path) -> None:
+    fault = replace(SHORT, heal_proof=Proof(True, ENDED_ONE))
+    assert judged(tmp_path, silent(1, 5, 10.5), silent(1), fault=fault, forced=0) is Verdict.VALID
+
+
+@pytest.mark.parametrize(("evidence", "verdict"), [(ENDED_ONE, Verdict.VALID), ("runs", Verdict.UNKNOWN)])
+def test_a_process_that_the_kernel_ended_may_leave_torn_files(evidence: str, verdict: Verdict, tmp_path: Path) -> None:
+    fault = replace(SHORT, heal_proof=Proof(True, evidence))
+    assert judged(tmp_path, erring(12, "catalog"), [line(1)], fault=fault) is verdict
 
 
 @pytest.mark.parametrize(("status", "verdict"), [(0, Verdict.UNKNOWN), (8, Verdict.VALID)])
