@@ -11,15 +11,19 @@ from pathlib import Path
 
 import pytest
 
+from support import hoard
 from support.fault_cases import fault_of
 from support.live_clusters import ROOT
+from support.machine_rounds import PRESENT
 from support.saboteur import Sabotage
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.execution.machines import machine_kinds, require_amounts, require_machines
 from upheaval.records import RunFolder
 from upheaval.runtimes import process_machines
-from upheaval.runtimes.control_groups import MemberGroup, hierarchy
+from upheaval.runtimes.control_groups import Controller, MemberGroup, hierarchy
+from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.owner import Owner
+from upheaval.runtimes.process_machines import ProcessMachines
 from upheaval.system import system_named
 from upheaval.testing.cluster import Cluster
 from upheaval_chaos.host_faults import ON_PROCESSES, HostFault, HostFaultKind
@@ -30,6 +34,7 @@ STATEMENTS = {
     HostFaultKind.DISK_SLOW: "disk-slow follower latency-ms=1000",
     HostFaultKind.CLOCK_JUMP: "clock-jump follower jump-ms=20000",
     HostFaultKind.CPU_LIMIT: "cpu-limit follower percent=2",
+    HostFaultKind.MEMORY_LIMIT: f"memory-limit follower {PRESENT}",
 }
 
 
@@ -59,8 +64,8 @@ def test_every_kind_is_tried() -> None:
         (HostFaultKind.DISK_FULL, HostFaultKind.DISK_SLOW),
         # It needs Debian's faketime.
         pytest.param((HostFaultKind.CLOCK_JUMP,), marks=pytest.mark.nightly),
-        # It needs a control group that root may make.
-        pytest.param((HostFaultKind.CPU_LIMIT,), marks=pytest.mark.nightly),
+        # They need control groups that root may make.
+        pytest.param((HostFaultKind.CPU_LIMIT, HostFaultKind.MEMORY_LIMIT), marks=pytest.mark.nightly),
     ],
     ids=" ".join,
 )
@@ -76,14 +81,40 @@ def test_only_what_was_done_is_proved(kinds: Sequence[HostFaultKind], tmp_path: 
     # The volumes were there alone; their files are in the run folder now.
     assert sorted(path.name for path in run.glob("member-*/archive/0-0.rec")) == ["0-0.rec"] * 3
     run_id = RunFolder(run).read_manifest().run_id
-    assert list(hierarchy().root.rglob(f"upheaval-{run_id[:12]}-*")) == []
+    assert groups_of(run_id) == []
+
+
+def groups_of(run_id: str) -> list[Path]:
+    roots = {hierarchy(controller).root for controller in Controller}
+    return [group for root in roots for group in root.rglob(f"upheaval-{run_id[:12]}-*")]
+
+
+# It needs control groups that root may make.
+@pytest.mark.heavy
+@pytest.mark.nightly
+@pytest.mark.parametrize("components", ["together", "split"])
+def test_a_member_that_the_kernel_ended_for_want_of_memory_comes_back(
+    components: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, run = hoard.source_in(tmp_path / "source"), tmp_path / "run"
+    machines = ["memory-limit", "cpu-limit"]
+    with Cluster(hoard.SERVICE, source, components=components, machines=machines, folder=run) as cluster:
+        hoard.require_refused(cluster)
+        hoard.require_one_ended(cluster, used_by, monkeypatch)
+    assert groups_of(RunFolder(run).read_manifest().run_id) == []
+
+
+def used_by(cluster: AnyCluster, member_id: int) -> int:
+    machines = cluster.hosts("look", HostFaultKind.MEMORY_LIMIT)
+    assert isinstance(machines, ProcessMachines)
+    return machines._groups[member_id].memory().used
 
 
 INNER = """
-from upheaval.runtimes.control_groups import MemberGroup
-group = MemberGroup("inner")
-group.limit(90)
-print(group.path)
+from upheaval.runtimes.control_groups import Controller, MemberGroup
+group = MemberGroup("inner", [Controller.CPU])
+group.limit(Controller.CPU, 90)
+print(group.path(Controller.CPU))
 group.close()
 """
 
@@ -91,15 +122,16 @@ group.close()
 # It needs a control group that root may make.
 @pytest.mark.nightly
 def test_a_harness_with_a_limit_of_its_own_limits_its_members_to_more() -> None:
-    tight = MemberGroup("tight")
+    tight = MemberGroup("tight", [Controller.CPU])
+    (path,) = tight.paths
     try:
-        tight.limit(50)
+        tight.limit(Controller.CPU, 50)
         done = run_program(tight.command([sys.executable, "-c", INNER]), limit_s=300)
     finally:
         tight.close()
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(f"{tight.path.parent}/upheaval-inner")
-    assert not tight.path.exists()
+    assert done.stdout.startswith(f"{path.parent}/upheaval-inner")
+    assert not path.exists()
 
 
 VOLUME = """

@@ -41,6 +41,9 @@ def fault(what: str, begin: float, end: float | None = None, *members: int) -> F
 ENDED = Proof(True, "the kernel ended 1 process of member 1 for want of memory")
 SHORT = fault("memory-limit", 30, 64.9)
 OUT_OF_MEMORY = replace(SHORT, inject_proof=ENDED)
+TWO_OUT_OF_MEMORY = replace(
+    fault("memory-limit", 8, 62, 2), heal_proof=Proof(True, ENDED.evidence.replace("member 1", "member 2"))
+)
 
 
 def judged(
@@ -122,6 +125,9 @@ def ended(begin: float, end: float) -> list[Line]:
         ((*lives(0, 9), *lives(62, 150)), (fault("kill", 9, 62, 2),), Verdict.VALID),
         ((*lives(0, 9), *lives(62, 150)), (fault("kill", 40, 62, 2),), Verdict.UNKNOWN),
         ((*lives(0, 9), *lives(62, 150)), (fault("pause", 9, 62, 2),), Verdict.UNKNOWN),
+        ((*lives(0, 9), *lives(62, 150)), (fault("memory-limit", 8, 62, 2),), Verdict.UNKNOWN),
+        ((*lives(0, 9), *lives(62, 150)), (replace(OUT_OF_MEMORY, members=(2,)),), Verdict.UNKNOWN),
+        ((*lives(0, 9), *lives(62, 150)), (TWO_OUT_OF_MEMORY,), Verdict.VALID),
         ((*lives(0, 55), *lives(62, 150)), (fault("die-in-change", 9, 62, 2),), Verdict.UNKNOWN),
     ],
 )
