@@ -101,7 +101,8 @@ class Cluster:
 
     `runtime` is `process`, `simulated` or `docker`. `links`: real members reach each other through proxies, which
     faults of links need; simulated ones always do. `machines`: the kinds of faults, `clock-jump`, `disk-full`,
-    `disk-slow` or `cpu-limit`, for which members in processes get clocks, disks and control groups of their own.
+    `disk-slow`, `cpu-limit` or `memory-limit`, for which members in processes get clocks, disks and control groups of
+    their own.
     `witnesses`: a custom service takes snapshots before the first fault and after each heal. `planted`: the members
     have that bug (`upheaval planted`), to check that a test detects it.
 
