@@ -34,7 +34,7 @@ SWAP_BYTES: Final = MIB
 which engines do not report.
 """
 _NO_LIMIT: Final = 1 << 60
-"""From here on, a limit of version 1 in bytes stands for none."""
+"""From this number of bytes on, a limit of version 1 means none."""
 
 
 class Controller(StrEnum):

@@ -178,6 +178,8 @@ def test_where_no_group_can_be_made_the_reason_is_one_line(
 def test_no_group_is_tried_for_other_faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control_groups, "_MOUNTS", tmp_path / "none")
     require_groups([HostFaultKind.DISK_FULL])
+    with pytest.raises(FileNotFoundError):
+        require_groups([HostFaultKind.DISK_FULL, HostFaultKind.MEMORY_LIMIT])
 
 
 def test_a_machine_without_the_controller_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

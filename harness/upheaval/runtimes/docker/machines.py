@@ -33,7 +33,7 @@ from upheaval_chaos.target import LIMIT_PERIOD_NS, MemoryWork, ProcessorWork
 _PERIOD_US: Final = LIMIT_PERIOD_NS // 1000
 _UNLIMITED: Final = -1
 _UNLIMITED_BYTES: Final = 1 << 61
-"""A limit of memory that stands for none. Engines take no number for none."""
+"""A limit of memory that means none. Engines take no number for none."""
 _TOO_LOW: Final = "unable to set memory limit"
 """In the error of the engine's runtime for a limit that the kernel refuses because the container uses more."""
 _LIMITING: Final[Mapping[HostFaultKind, tuple[str, str]]] = {
