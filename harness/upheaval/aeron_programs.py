@@ -142,7 +142,7 @@ def java_command(
 def java_line(class_path: Sequence[str], program: str, *arguments: str, options: Sequence[str] = ()) -> list[str]:
     """What runs a class of a class path, with more options of Java's, and those of `OPTIONS_VARIABLE` before them.
 
-    Raises `EnvironmentFault` without Java, `UsageError` for a variable that no shell could split and for a path with `:`.
+    Raises `EnvironmentFault` without Java, `UsageError` for a variable that no shell could split, or a path with `:`.
     """
     for entry in class_path:
         if os.pathsep in entry:
