@@ -23,11 +23,13 @@ class BuildWithRepository(build_py):
     """Adds the files of the repository to the package; an editable install has them where they are."""
 
     def run(self) -> None:
-        super().run()
         if self.editable_mode:
+            super().run()
             return
+        # A build in the tree leaves its files there: a module that was removed since would be installed.
+        shutil.rmtree(self.build_lib, ignore_errors=True)
+        super().run()
         target = Path(self.build_lib) / "upheaval" / "_repository"
-        shutil.rmtree(target, ignore_errors=True)
         for folder in FOLDERS:
             if (ROOT / folder).is_dir():
                 shutil.copytree(ROOT / folder, target / folder, ignore=NOT_SHIPPED)

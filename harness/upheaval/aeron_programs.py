@@ -48,8 +48,8 @@ _COMPILED_FOR: Final = re.compile(r"aeron-member-(.+)-[0-9a-f]{16}")
 _DIGEST_IN_TAG: Final = re.compile(r"-(?=[0-9a-f]{16}$)")
 _ERROR: Final = ": error: "
 _SYMBOL: Final = re.compile(r"^ *symbol: *(.+?) *$", re.MULTILINE)
-# The second option is for `sun.misc.Signal`, of which javac warns otherwise.
-_JAVAC: Final = ("javac", "-Xlint:all", "-XDignore.symbol.file", "-encoding", "UTF-8")
+# For the oldest Java that members need, which is that of our image; a newer javac makes classes that it cannot load.
+_JAVAC: Final = ("javac", "--release", "17", "-Xlint:all", "-encoding", "UTF-8")
 _OPENED: Final = ("java.base/jdk.internal.misc", "java.base/sun.nio.ch", "java.base/java.util.zip")
 """The packages of Java's that Agrona looks into."""
 
@@ -58,7 +58,7 @@ _OPENED: Final = ("java.base/jdk.internal.misc", "java.base/sun.nio.ch", "java.b
 def member_classes(version: str = USUAL_VERSION, *, tests: bool = False) -> Path:
     """A folder with the classes of `images/aeron` for the jar of a version, with those of its tests where wanted.
 
-    Its name says of which sources it is, so that a change makes another one. Raises `HarnessError`.
+    Its name has a digest of sources and options of javac, so that a change makes another one. Raises `HarnessError`.
     """
     library = jar(version)
     of_version = cache_folder() / classes_name(version, tests=tests, repository=REPOSITORY)
@@ -116,8 +116,8 @@ def version_of_tag(tag: str) -> str:
 
 
 def classes_name(version: str, *, tests: bool = False, repository: Repository = REPOSITORY) -> str:
-    """The name of the folder of classes for a version: it holds the digest of their sources."""
-    digest = hashlib.sha256()
+    """The name of the folder of classes for a version: it holds the digest of their sources and options."""
+    digest = hashlib.sha256(" ".join(_JAVAC).encode())
     for name, path in _sources(repository, tests=tests):
         digest.update(f"{name}\0".encode() + path.read_bytes() + b"\0")
     return f"aeron-member-{version}-{digest.hexdigest()[:16]}"
@@ -142,8 +142,11 @@ def java_command(
 def java_line(class_path: Sequence[str], program: str, *arguments: str, options: Sequence[str] = ()) -> list[str]:
     """What runs a class of a class path, with more options of Java's, and those of `OPTIONS_VARIABLE` before them.
 
-    Raises `EnvironmentFault` without Java, `UsageError` for a variable that no shell could split.
+    Raises `EnvironmentFault` without Java, `UsageError` for a variable that no shell could split, or a path with `:`.
     """
+    for entry in class_path:
+        if os.pathsep in entry:
+            raise UsageError(f"{entry!r} has a {os.pathsep!r}, which ends a folder of Java's class path: move it")
     java = shutil.which("java")
     if java is None:
         raise EnvironmentFault("java is missing, which members of Aeron need (Debian: default-jdk-headless)")

@@ -23,7 +23,7 @@ from upheaval.runtimes.docker.engine import Client
 from upheaval.waits import wait_until
 
 NEVER_BUILT = "upheaval/never-built:1"
-OTHER_PYTHON = r"""printf '#!/bin/sh\necho %s\n' "'{\"python\": [3, 12], \"uid\": 10001, \"missing\": []}'" """
+OTHER_PYTHON = r"""printf '#!/bin/sh\necho %s\n' "'{\"python\": [3, 10], \"uid\": 10001, \"missing\": []}'" """
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +60,7 @@ def remove_never_built(engine: Client) -> None:
         (["USER 0", "RUN rm /usr/bin/python3", "USER 10001"], ["its Python does not run"]),
         (
             ["USER 0", f"RUN {OTHER_PYTHON} > /usr/local/bin/python3 && chmod +x /usr/local/bin/python3", "USER 10001"],
-            ["it has Python 3.12, not 3.11"],
+            ["it has Python 3.10, not 3.11"],
         ),
     ],
     ids=["metadata and module", "no python", "other python"],

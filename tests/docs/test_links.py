@@ -40,6 +40,13 @@ def test_links_lead_somewhere(page: str) -> None:
     assert dead == []
 
 
+@pytest.mark.parametrize("page", PAGES)
+def test_images_for_links_between_containers_are_built(page: str) -> None:
+    """The fixture `chaos` and the demo put proxies between members, which are containers of their own."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert re.findall(r"upheaval images build node(?!-test| toxiproxy).*", text) == []
+
+
 def test_headings_become_anchors() -> None:
     assert anchor_of("What would be noticed, what not, and why not") == "what-would-be-noticed-what-not-and-why-not"
     assert anchor_of("`seal.json`") == "sealjson"

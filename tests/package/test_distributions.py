@@ -11,7 +11,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from support.stranger import ROOT
+from support.stranger import ROOT, build_wheel
 from upheaval_node import __version__
 
 IMAGE_TAG = re.compile(r"upheaval/(?:node|node-test|load|analysis|netfault|prometheus|toxiproxy):([0-9][\w.]*)")
@@ -70,6 +70,17 @@ def test_the_sdist_holds_the_repository(distributions: list[Path], folder: str) 
     ours = {path.relative_to(source).as_posix() for path in (source / folder).rglob("*") if path.is_file()}
     assert ours
     assert {name for name in ours if not name.endswith(".pyc")} - inside == set()
+
+
+def test_a_module_of_an_earlier_build_is_not_in_the_wheel(tmp_path: Path) -> None:
+    """`pip install` of a clone builds in its tree, and leaves the modules there."""
+    removed_since = tmp_path / "source" / "build" / "lib" / "upheaval" / "removed_since.py"
+    removed_since.parent.mkdir(parents=True)
+    removed_since.write_text("")
+    with ZipFile(build_wheel(tmp_path)) as wheel:
+        names = wheel.namelist()
+    assert "upheaval/model.py" in names
+    assert "upheaval/removed_since.py" not in names
 
 
 def test_images_have_the_version_of_the_package() -> None:

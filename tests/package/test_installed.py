@@ -56,7 +56,7 @@ def test_compose_files_are_listed(tmp_path: Path, upheaval: Path) -> None:
 def test_what_containers_need_is_named_as_it_can_be_installed(tmp_path: Path, upheaval: Path) -> None:
     done = run(tmp_path, upheaval, "images", "list")
     assert done.returncode == 2
-    assert "pip install 'docker>=7' 'testcontainers>=4' 'toxiproxy-python>=0.1'" in done.stderr
+    assert "pip install 'docker>=7' 'packaging>=22' 'testcontainers>=4' 'toxiproxy-python>=0.1'" in done.stderr
 
 
 @pytest.mark.heavy

@@ -199,7 +199,7 @@ AERON: Final = Image(
     JAVA_BASE,
     limit_mb=600,
     imports=("upheaval.system.aeron_inside",),
-    commands=(("java", "-version"),),
+    commands=(("java", "--dry-run", "-cp", "/opt/aeron/aeron-all.jar:/opt/aeron/classes", "upheaval.Member"),),
     is_on_demand=True,
     aeron_version=USUAL_VERSION,
 )

@@ -80,7 +80,7 @@ def _problems_of_python(image: Image, status: int, output: str) -> list[str]:
         return [f"its Python does not run: {_last_line(output)}"]
     seen = json.loads(_last_line(output))
     problems = [f"it lacks the module {missing}" for missing in seen["missing"]]
-    if seen["python"] != _PYTHON:
+    if seen["python"] != _PYTHON and (image.requirements is not None or seen["python"] < _PYTHON):
         problems.append(f"it has Python {'.'.join(map(str, seen['python']))}, not 3.11")
     if (seen["uid"] == 0) != image.must_be_root:
         problems.append(f"its processes run as user {seen['uid']}")

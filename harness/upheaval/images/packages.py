@@ -9,18 +9,21 @@ import shlex
 import shutil
 import sys
 from collections.abc import Sequence
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Final
 
 from upheaval.aeron_jars import jar
 from upheaval.aeron_programs import AGENT, CLASSES, JAR, agent_jar, member_classes
-from upheaval.errors import UsageError
+from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.images import programs
 from upheaval.images.catalogue import Image
 from upheaval.repository import REPOSITORY
 
 _PIP: Final = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
 _PYTHON: Final = "3.11"
+ENVIRONMENT: Final = {"python_version": _PYTHON, "python_full_version": f"{_PYTHON}.0", "extra": ""}
+"""What is not this machine's where markers of the image's packages are evaluated."""
 # glibc of Debian 12; wheels for older ones run on it as well.
 _GLIBC_MINORS: Final = range(36, 16, -1)
 _INDEX_TIMEOUT_S: Final = 15
@@ -65,18 +68,58 @@ def fetch_own(requirements: Path, machine: str, folder: Path) -> Path:
     """
     target, listed = folder / "packages", folder / "own.txt"
     target.mkdir()
+    lines = _lines_of(requirements.absolute(), ())
+    listed.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    # Without a retry pip does not say that the index does not answer.
+    once = ("--retries", "1", "--timeout", str(_INDEX_TIMEOUT_S))
+    options = ("--target", str(target), "--no-compile", "--root-user-action=ignore", "--only-binary=:all:", *once)
+    install = ("install", *options, *_platform_options(machine))
+    _pip(*install, "-r", str(listed))
+    while missing := _missing_of(target, lines):
+        _pip(*install, "-c", str(listed), *missing)
+        if missing == _missing_of(target, lines):
+            raise EnvironmentFault(f"pip does not install {', '.join(missing)} for Python {_PYTHON}")
+    return target
+
+
+def _missing_of(target: Path, lines: Sequence[str]) -> list[str]:
+    """What packages and lines need on the image's Python and pip left out: it evaluates markers on its own."""
+    from packaging.requirements import InvalidRequirement, Requirement
+    from packaging.utils import canonicalize_name
+
+    packages = list(distributions(path=[str(target)]))
+    present = {canonicalize_name(package.name) for package in packages} | {"upheaval"}
+    missing = []
+    for text in [*lines, *(need for package in packages for need in package.requires or ())]:
+        try:
+            need = Requirement(text.partition(" #")[0].partition(" --hash")[0].rstrip(" \\"))
+        except InvalidRequirement:
+            continue  # an option, a file or an address: nothing that has a marker
+        is_needed = need.marker is not None and need.marker.evaluate(ENVIRONMENT)
+        if is_needed and canonicalize_name(need.name) not in present:
+            need.marker = None
+            missing.append(str(need))
+    return missing
+
+
+def _lines_of(requirements: Path, within: Sequence[Path]) -> list[str]:
+    """The lines of a file and of those that it names by `-r`, without the package `upheaval`."""
+    if requirements in within:
+        raise UsageError(f"{requirements} names itself by -r: leave that line out")
     try:
         lines = requirements.read_text(encoding="utf-8").splitlines()
     except UnicodeDecodeError as error:
         raise UsageError(f"{requirements} is not UTF-8 (byte {error.start}): save it as UTF-8") from None
-    beside = requirements.absolute().parent
-    ours = [_with_absolute_path(line, beside) for line in lines if not _OURS.match(line)]
-    listed.write_text("\n".join(ours) + "\n", encoding="utf-8")
-    # Without a retry pip does not say that the index does not answer.
-    once = ("--retries", "1", "--timeout", str(_INDEX_TIMEOUT_S))
-    options = ("--target", str(target), "--no-compile", "--root-user-action=ignore", "--only-binary=:all:", *once)
-    _pip("install", *options, *_platform_options(machine), "-r", str(listed))
-    return target
+    except OSError as error:
+        raise UsageError(f"{requirements} cannot be read: {error.strerror}") from None
+    ours = []
+    for line in [_with_absolute_path(line, requirements.parent) for line in lines if not _OURS.match(line)]:
+        named = _OTHER_FILE.match(line)
+        if named is None or named["option"] not in ("-r", "--requirement") or "://" in named["path"]:
+            ours.append(line)
+        else:
+            ours += _lines_of(Path("".join(shlex.split(named["path"]))), (*within, requirements))
+    return ours
 
 
 def _with_absolute_path(line: str, beside: Path) -> str:

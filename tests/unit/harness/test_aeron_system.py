@@ -176,6 +176,16 @@ def test_without_its_sources_one_line_says_so(tmp_path: Path) -> None:
         aeron_programs.classes_name("1.51.0", repository=repository)
 
 
+def test_classes_are_of_their_options_and_run_on_java_17(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A class file has the version of its Java in bytes 6 and 7: 61 is Java 17, as in the image `aeron`."""
+    compiled = aeron_programs.member_classes()
+    assert (compiled / "upheaval" / "Member.class").read_bytes()[6:8] == bytes([0, 61])
+    name = aeron_programs.classes_name("1.51.0")
+    assert name == compiled.name
+    monkeypatch.setattr(aeron_programs, "_JAVAC", ("javac", "--release", "21"))
+    assert aeron_programs.classes_name("1.51.0") != name
+
+
 def test_a_member_is_configured_by_properties(tmp_path: Path) -> None:
     text = AeronSystem().configuration_text(plan(tmp_path, {"127.0.0.1:2001": "127.0.0.1:9"}))
     lines = text.splitlines()

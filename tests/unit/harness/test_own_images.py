@@ -8,6 +8,7 @@ import pytest
 
 from support.wheels import make_wheel
 from upheaval.errors import EnvironmentFault, UsageError
+from upheaval.images import packages
 from upheaval.images.own import write_own_context
 from upheaval.images.packages import fetch_own
 
@@ -85,13 +86,39 @@ def test_files_that_the_requirements_name_are_found_beside_them(
     make_wheel(wheels, "words")
     lines = ("-r base.txt", "--constraint=limits.txt  # ours", "--find-links 'our wheels'", "greeting==1.0")
     (service / "requirements.txt").write_text("\n".join(lines) + "\n")
-    (service / "base.txt").write_text("words\n")
+    (service / "base.txt").write_text("upheaval>=0.1\nwords\n")
     (service / "limits.txt").write_text("words==1.0\n")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     work = tmp_path / "work"
     work.mkdir()
     fetched = fetch_own(service / "requirements.txt", MACHINE, work)
     assert {path.name for path in fetched.glob("*.py")} == {"greeting.py", "words.py"}
+
+
+def test_a_package_that_only_the_images_python_needs_is_fetched(
+    service: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pip evaluates markers for the Python that runs it: here one that is older than the image's."""
+    wheels, work = tmp_path / "wheels", tmp_path / "work"
+    wheels.mkdir()
+    work.mkdir()
+    newer = 'python_version >= "3.99"'
+    make_wheel(wheels, "greeting", needs=f"words; {newer}")
+    for name in ("words", "more", "other"):
+        make_wheel(wheels, name)
+    (service / "requirements.txt").write_text(f'greeting==1.0\nmore; {newer}\nother; python_version < "3"\n')
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
+    monkeypatch.setitem(packages.ENVIRONMENT, "python_version", "3.99")
+    fetched = fetch_own(service / "requirements.txt", MACHINE, work)
+    assert {path.name for path in fetched.glob("*.py")} == {"greeting.py", "words.py", "more.py"}
+
+
+def test_a_file_that_names_itself_is_one_line(service: Path, tmp_path: Path) -> None:
+    (service / "requirements.txt").write_text("-r base.txt\n")
+    (service / "base.txt").write_text("--requirement=requirements.txt\n")
+    with pytest.raises(UsageError, match=r"requirements\.txt names itself by -r: leave that line out$"):
+        fetch_own(service / "requirements.txt", MACHINE, tmp_path)
 
 
 def test_an_option_that_pip_does_not_have_is_named_as_written(service: Path, tmp_path: Path) -> None:

@@ -111,6 +111,11 @@ def test_options_that_no_shell_could_split_are_refused(
         java_line([str(library)], "Program")
 
 
+def test_a_path_that_java_would_split_is_refused(library: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"/a:b' has a ':', which ends a folder of Java's class path: move it$"):
+        java_line([str(library), str(tmp_path / "a:b")], "Program")
+
+
 def test_archives_of_long_ago_are_removed_when_another_is_made(library: Path, tmp_path: Path) -> None:
     old, recent = (library.with_name(f"aeron-all-1.49.3-{name}.jsa") for name in ("old", "recent"))
     for archive in (old, recent):
