@@ -85,9 +85,10 @@ def page(lake: str, summary: Answer, answers: Sequence[tuple[Question, Answer]])
 
 
 def _about(summary: Answer) -> str:
-    ((runs, first, last, versions),) = summary.rows
+    ((runs, first, last, versions, campaigns),) = summary.rows
     days = " to ".join(dict.fromkeys(str(day)[:10] for day in (first, last) if day))
-    parts = (f"{runs} {'run' if runs == 1 else 'runs'}", days, f"upheaval {shown(versions)}" if versions else "")
+    counts = f"{runs} {'run' if runs == 1 else 'runs'}", f"{campaigns} {'campaign' if campaigns == 1 else 'campaigns'}"
+    parts = (counts[0], counts[1] if campaigns else "", days, f"upheaval {shown(versions)}" if versions else "")
     return " · ".join(filter(None, parts))
 
 
