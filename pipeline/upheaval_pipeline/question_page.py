@@ -22,6 +22,8 @@ _ROWS_OPEN: Final = 12
 """A longer table is there to be opened."""
 _FOLDERS: Final = ("folder", "folders")
 """The columns that name run folders."""
+_TIMES: Final = ("ingested",)
+"""The columns of times, which labels have without seconds."""
 _Row = Mapping[str, Any]
 
 
@@ -93,18 +95,18 @@ def _about(summary: Answer) -> str:
 
 
 def _plots(question: Question, rows: Sequence[_Row]) -> Iterator[_Plot]:
-    """Of the rows of an answer: none of a heat table, and several where they have different units."""
+    """Of the rows of an answer: none of a heat table, and several where they are not to be compared."""
     plot = question.plot
     if isinstance(plot, Heat) or not rows:
         return
-    if not isinstance(plot, Bars) or not plot.by:
+    if isinstance(plot, Spans) or not plot.by:
         yield _Plot(question.name, "", _drawn(plot, rows[:LANES_MAX]))
         return
     groups: dict[str, list[_Row]] = {}
     for row in rows:
         groups.setdefault(str(row[plot.by]), []).append(row)
     for number, (what, some) in enumerate(groups.items(), start=1):
-        unit = UNITS[what]
+        unit = UNITS[what] if isinstance(plot, Bars) else plot.unit
         drawn = _drawn(replace(plot, unit=unit), some[:LANES_MAX])
         yield _Plot(f"{question.name}-{number}", what.removesuffix(f", {unit}"), drawn)
 
@@ -131,7 +133,14 @@ def _drawn(plot: Bars | Spans | Stacks, rows: Sequence[_Row]) -> dict[str, Any]:
         for row in rows
     ]
     series = [_title(name) for name in values]
-    return {"kind": type(plot).__name__.lower(), "unit": plot.unit, "series": series, "lanes": lanes}
+    colours = plot.colours if isinstance(plot, Stacks) else ()
+    return {
+        "kind": type(plot).__name__.lower(),
+        "unit": plot.unit,
+        "series": series,
+        "colours": colours,
+        "lanes": lanes,
+    }
 
 
 def _differing(labels: Sequence[str], rows: Sequence[_Row]) -> list[str]:
@@ -141,6 +150,8 @@ def _differing(labels: Sequence[str], rows: Sequence[_Row]) -> list[str]:
 
 def _labelled(name: str, value: object) -> str:
     """A number says what it is the number of."""
+    if name in _TIMES:
+        return shown(value)[:16].replace("T", " ")
     return f"{_title(name)} {value}" if isinstance(value, int) else shown(value)
 
 

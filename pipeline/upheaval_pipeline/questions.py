@@ -49,12 +49,17 @@ class Spans:
 
 @dataclass(frozen=True, slots=True)
 class Stacks:
-    """For each row a bar made of several values, one after the other; `whole` is the number at its end."""
+    """For each row a bar made of several values, one after the other; `whole` is the number at its end.
+
+    `colours` are names of those of the page. With `by`, each value of that column has a separate plot.
+    """
 
     labels: tuple[str, ...]
     values: tuple[str, ...]
     whole: str
     unit: str
+    colours: tuple[str, ...] = ()
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +278,14 @@ QUESTIONS: Final = (
         """SELECT ingested, run, system, version, runtime, seeds, counted, inconclusive, unknown, invalid,
         inconclusive / seeds AS inconclusive_share, excluded_rate, processor_s_a_seed, operations
         FROM campaigns ORDER BY ingested DESC, run, system, version, runtime""",
-        Stacks(("ingested", "run", *_OF), ("counted", "inconclusive", "unknown", "invalid"), "seeds", "seeds"),
+        Stacks(
+            ("ingested", *_OF, "run"),
+            ("counted", "inconclusive", "unknown", "invalid"),
+            "seeds",
+            "seeds",
+            ("follower", "down", "unknown", "invalid"),
+            "runtime",
+        ),
         _NO_CAMPAIGN,
     ),
     Question(
@@ -285,7 +297,14 @@ QUESTIONS: Final = (
         sum(proved) / sum(planned) AS proved_share
         FROM campaign_faults WHERE planned > 0 GROUP BY fault, system, version, runtime
         ORDER BY proved_share, planned DESC, fault, system, version, runtime""",
-        Stacks(("fault", *_OF), (Fate.PROVED, Fate.UNSEEN, Fate.LEFT_OUT), Fate.PLANNED, "faults"),
+        Stacks(
+            ("fault", *_OF),
+            (Fate.PROVED, Fate.UNSEEN, Fate.LEFT_OUT),
+            Fate.PLANNED,
+            "faults",
+            ("follower", "unknown", "down"),
+            "runtime",
+        ),
         f"{_NO_CAMPAIGN}, or none that planned a fault",
     ),
     Question(
