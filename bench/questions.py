@@ -1,9 +1,10 @@
 """All questions and views on DuckDB and on Spark, over one lake: `python bench/questions.py [--runs N]... [--workers]`.
 
 The lakes have runs that are made apart from each other: every one has its own clients, times, faults and elections, and
-one in ten of them breaks a promise; and two campaigns of as many seeds. Each engine is a process of its own. Prints JSON: by engine the processor seconds
-of all questions and of all views, and the peak of memory (the JVM's with it); and where the engines differ. Of a
-question all rows are compared, of a view the number of rows and what its columns add up to.
+one in ten of them breaks a promise; and two campaigns of as many seeds. Each engine is a process of its own. Prints
+JSON: by engine the processor seconds of all questions and of all views, and the peak of memory (the JVM's with it); and
+where the engines differ. Of a question all rows are compared, of a view the number of rows and what its columns add up
+to.
 """
 
 import argparse

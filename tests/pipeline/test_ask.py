@@ -260,7 +260,11 @@ def test_coverage_has_a_cell_for_each_state_and_fault(rows: Rows) -> None:
 def test_failures_with_other_numbers_are_alike(rows: Rows, runs: dict[str, RunFolder]) -> None:
     alike = of(rows["failures"], signature="member # voted twice")
     assert (alike["promise"], alike["runs"], alike["seeds"], alike["folders"]) == ("votes-kept", 0, 48, [])
-    assert (alike["seed_numbers"], alike["first"], alike["last"]) == ([32, 33, 34], rows["campaigns"][0]["ingested"], alike["first"])
+    assert (alike["seed_numbers"], alike["first"], alike["last"]) == (
+        [32, 33, 34],
+        rows["campaigns"][0]["ingested"],
+        alike["first"],
+    )
     of_runs = [row for row in rows["failures"] if row["runs"]]
     assert of_runs
     accused = {str(runs[name].path) for name in ("hand-made", "halted-1", "halted-2")}
