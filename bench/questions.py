@@ -1,9 +1,10 @@
 """All questions and views on DuckDB and on Spark, over one lake: `python bench/questions.py [--runs N]... [--workers]`.
 
 The lakes have runs that are made apart from each other: every one has its own clients, times, faults and elections, and
-one in ten of them breaks a promise. Each engine is a process of its own. Prints JSON: by engine the processor seconds
-of all questions and of all views, and the peak of memory (the JVM's with it); and where the engines differ. Of a
-question all rows are compared, of a view the number of rows and what its columns add up to.
+one in ten of them breaks a promise; and two campaigns of as many seeds. Each engine is a process of its own. Prints
+JSON: by engine the processor seconds of all questions and of all views, and the peak of memory (the JVM's with it); and
+where the engines differ. Of a question all rows are compared, of a view the number of rows and what its columns add up
+to.
 """
 
 import argparse
@@ -25,10 +26,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.engines import own_seconds, peak_mb, processor_seconds
+from support.campaign_lines import some, written
 from support.spark_master import spark_master
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval_pipeline.arrow_schema import arrow_schema
+from upheaval_pipeline.campaigns import ingest_campaigns
 from upheaval_pipeline.engine import Engine
 from upheaval_pipeline.engines import DUCKDB, SPARK, engine_of
 from upheaval_pipeline.lake import Lake, open_lake
@@ -119,6 +122,8 @@ def make_lake(where: Path, count: int) -> str:
         runs.append(run_row(f"{random.getrandbits(64):016x}", number, count, created))
     lake = Lake(str(where))
     lake.commit(files_of(write_runs(str(where), lake.new_batch(), runs, random)))
+    folders = {version: where.parent / f"campaign-{version}" for version in ("1", "2")}
+    ingest_campaigns([written(folder, some(v, count, count // 10)) for v, folder in folders.items()], str(where))
     return str(where)
 
 

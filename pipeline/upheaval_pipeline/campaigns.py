@@ -7,6 +7,7 @@ process. This module knows nothing of runs.
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -56,7 +57,8 @@ def ingest_campaigns(
     if len(new) < len(file_of):
         say(f"{len(file_of) - len(new)} of {len(file_of)} campaigns are in the lake already")
     if new:
-        rows = (row for run in new for row in _rows(run, file_of[run], schedules[run], contents[run]))
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        rows = (row for run in new for row in _rows(run, file_of[run], schedules[run], contents[run], now))
         lake.commit(files_of(write_file(lake.where, NAME, lake.new_batch(), batches(rows, _COLUMNS))))
     return rows_in_lake(Lake(where), NAME, file_of)
 
@@ -85,7 +87,7 @@ def _id(file: Path) -> str:
     if not first.endswith(b"\n"):
         raise UsageError(f"{file} is not a campaign: it has no line")
     reject = _COLUMNS.get_field_index(REJECT)
-    if all(row[reject] is not None for row in _rows("", file, (), "")):
+    if all(row[reject] is not None for row in _rows("", file, (), "", "")):
         raise UsageError(f"{file} is not a campaign: none of its lines is a seed")
     return hashlib.sha256(first).hexdigest()[:16]
 
@@ -113,7 +115,7 @@ def _contents(file: Path, schedules: Sequence[tuple[int, str | None, str | None]
 
 
 def _rows(
-    run: str, file: Path, schedules: Sequence[tuple[int, str | None, str | None]], contents: str
+    run: str, file: Path, schedules: Sequence[tuple[int, str | None, str | None]], contents: str, ingested: str
 ) -> Iterator[Row]:
     """The rows of a campaign. A line that is no seed says so in `_reject`."""
     texts = {seed: (schedule, smallest) for seed, schedule, smallest in schedules}
@@ -129,12 +131,12 @@ def _rows(
             seconds = next((float(value) for value in durations if value is not None), None)
         except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
             excerpt = line.decode("utf-8", "replace").rstrip("\r\n")[:_REASON_LENGTH]
-            yield run, *nothing, None, None, None, None, f"{file}: no seed: {excerpt}", *made
+            yield run, *nothing, None, None, None, None, ingested, f"{file}: no seed: {excerpt}", *made
             continue
         bad = values["seed"] is None or values["verdict"] is None
         reason = f"{file}: no seed: no `seed` or `verdict`" if bad else None
         schedule = texts.get(values["seed"], (None, None))
-        yield run, *values.values(), seconds, *schedule, choices_of(values["tape"]), reason, *made
+        yield run, *values.values(), seconds, *schedule, choices_of(values["tape"]), ingested, reason, *made
 
 
 def _value(value: Any, kind: pa.DataType) -> Any:

@@ -13,8 +13,15 @@ from upheaval_pipeline.lake import Lake
 from upheaval_pipeline.lake_files import BATCH
 from upheaval_pipeline.sql_dialects import as_duckdb
 
-_SETTINGS = ("enable_external_access = false", "python_enable_replacements = false", "preserve_insertion_order = true")
-"""A query sees what was added here, and neither files nor variables of this program."""
+_SETTINGS = (
+    "enable_external_access = false",
+    "python_enable_replacements = false",
+    "preserve_insertion_order = true",
+    "enable_progress_bar = false",
+)
+"""A query sees what was added here, and neither files nor variables of this program. It prints nothing, where DuckDB
+would show its progress on standard output: in `python -c` and notebooks.
+"""
 
 
 class DuckEngine:

@@ -22,6 +22,8 @@ _ROWS_OPEN: Final = 12
 """A longer table is there to be opened."""
 _FOLDERS: Final = ("folder", "folders")
 """The columns that name run folders."""
+_TIMES: Final = ("ingested",)
+"""The columns of times, which labels have without seconds."""
 _Row = Mapping[str, Any]
 
 
@@ -85,25 +87,26 @@ def page(lake: str, summary: Answer, answers: Sequence[tuple[Question, Answer]])
 
 
 def _about(summary: Answer) -> str:
-    ((runs, first, last, versions),) = summary.rows
+    ((runs, first, last, versions, campaigns),) = summary.rows
     days = " to ".join(dict.fromkeys(str(day)[:10] for day in (first, last) if day))
-    parts = (f"{runs} {'run' if runs == 1 else 'runs'}", days, f"upheaval {shown(versions)}" if versions else "")
+    counts = f"{runs} {'run' if runs == 1 else 'runs'}", f"{campaigns} {'campaign' if campaigns == 1 else 'campaigns'}"
+    parts = (counts[0], counts[1] if campaigns else "", days, f"upheaval {shown(versions)}" if versions else "")
     return " · ".join(filter(None, parts))
 
 
 def _plots(question: Question, rows: Sequence[_Row]) -> Iterator[_Plot]:
-    """Of the rows of an answer: none of a heat table, and several where they have different units."""
+    """Of the rows of an answer: none of a heat table, and several where they are not to be compared."""
     plot = question.plot
     if isinstance(plot, Heat) or not rows:
         return
-    if not isinstance(plot, Bars) or not plot.by:
+    if isinstance(plot, Spans) or not plot.by:
         yield _Plot(question.name, "", _drawn(plot, rows[:LANES_MAX]))
         return
     groups: dict[str, list[_Row]] = {}
     for row in rows:
         groups.setdefault(str(row[plot.by]), []).append(row)
     for number, (what, some) in enumerate(groups.items(), start=1):
-        unit = UNITS[what]
+        unit = UNITS[what] if isinstance(plot, Bars) else plot.unit
         drawn = _drawn(replace(plot, unit=unit), some[:LANES_MAX])
         yield _Plot(f"{question.name}-{number}", what.removesuffix(f", {unit}"), drawn)
 
@@ -130,7 +133,14 @@ def _drawn(plot: Bars | Spans | Stacks, rows: Sequence[_Row]) -> dict[str, Any]:
         for row in rows
     ]
     series = [_title(name) for name in values]
-    return {"kind": type(plot).__name__.lower(), "unit": plot.unit, "series": series, "lanes": lanes}
+    colours = plot.colours if isinstance(plot, Stacks) else ()
+    return {
+        "kind": type(plot).__name__.lower(),
+        "unit": plot.unit,
+        "series": series,
+        "colours": colours,
+        "lanes": lanes,
+    }
 
 
 def _differing(labels: Sequence[str], rows: Sequence[_Row]) -> list[str]:
@@ -140,6 +150,8 @@ def _differing(labels: Sequence[str], rows: Sequence[_Row]) -> list[str]:
 
 def _labelled(name: str, value: object) -> str:
     """A number says what it is the number of."""
+    if name in _TIMES:
+        return shown(value)[:16].replace("T", " ")
     return f"{_title(name)} {value}" if isinstance(value, int) else shown(value)
 
 

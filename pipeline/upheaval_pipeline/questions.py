@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from upheaval.campaign.findability import CHANCE_MAX
+from upheaval.campaign.seed import Fate
 from upheaval_node.cluster.election_states import ElectionState
 from upheaval_pipeline.views import (
     FAILOVER,
@@ -47,12 +49,17 @@ class Spans:
 
 @dataclass(frozen=True, slots=True)
 class Stacks:
-    """For each row a bar made of several values, one after the other; `whole` is the number at its end."""
+    """For each row a bar made of several values, one after the other; `whole` is the number at its end.
+
+    `colours` are names of those of the page. With `by`, each value of that column has a separate plot.
+    """
 
     labels: tuple[str, ...]
     values: tuple[str, ...]
     whole: str
     unit: str
+    colours: tuple[str, ...] = ()
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +91,7 @@ UNITS: Final = {NOT_VALID: SHARE, LATENCY: MS, FAILOVER: MS}
 """Of what is compared between runs."""
 _OF: Final = ("system", "version", "runtime")
 """Times are compared between runs of the same system in the same version on the same runtime."""
+_NO_CAMPAIGN: Final = "no campaign: `upheaval ingest` takes the folders of `upheaval campaign --out`"
 _NO_VERDICT: Final = "the lake has no runs: `upheaval ingest` judges those that it is given"
 
 
@@ -101,7 +109,7 @@ def _phases(quantile: str, fraction: float) -> str:
 
 
 SUMMARY: Final = """SELECT count(*) AS runs, min(created) AS first, max(created) AS last,
-    array_sort(collect_set(made_by)) AS versions FROM ran"""
+    array_sort(collect_set(made_by)) AS versions, (SELECT count(DISTINCT run) FROM seeds) AS campaigns FROM ran"""
 """What a page of answers is about."""
 UNJUDGED: Final = """SELECT count(*) AS runs
     FROM (SELECT run FROM runs UNION SELECT run FROM unreadable_runs) AS r LEFT JOIN judged AS j ON j.run = r.run
@@ -262,6 +270,42 @@ QUESTIONS: Final = (
         GROUP BY s.place, s.state, f.fault ORDER BY s.place, f.fault""",
         Heat("state", "fault", "together"),
         "no run with answers and traces, and no seed with moves of elections",
+    ),
+    Question(
+        "campaigns",
+        "How many seeds of each campaign count, and which rate of a failure do they exclude with"
+        f" {1 - CHANCE_MAX:.0%}? The last campaign is first",
+        """SELECT ingested, run, system, version, runtime, seeds, counted, inconclusive, unknown, invalid,
+        inconclusive / seeds AS inconclusive_share, excluded_rate, processor_s_a_seed, operations
+        FROM campaigns ORDER BY ingested DESC, run, system, version, runtime""",
+        Stacks(
+            ("ingested", *_OF, "run"),
+            ("counted", "inconclusive", "unknown", "invalid"),
+            "seeds",
+            "seeds",
+            ("follower", "down", "unknown", "invalid"),
+            "runtime",
+        ),
+        _NO_CAMPAIGN,
+    ),
+    Question(
+        "campaign-faults",
+        "How many faults of each kind did campaigns plan, and how many of them were proved, unseen (begun, but not"
+        " proved) or left out? The kind with the smallest proved share is first",
+        f"""SELECT fault, system, version, runtime, count(DISTINCT run) AS campaigns, sum(seeds) AS seeds,
+        {", ".join(f"sum({fate}) AS {fate}" for fate in Fate)},
+        sum(proved) / sum(planned) AS proved_share
+        FROM campaign_faults WHERE planned > 0 GROUP BY fault, system, version, runtime
+        ORDER BY proved_share, planned DESC, fault, system, version, runtime""",
+        Stacks(
+            ("fault", *_OF),
+            (Fate.PROVED, Fate.UNSEEN, Fate.LEFT_OUT),
+            Fate.PLANNED,
+            "faults",
+            ("follower", "unknown", "down"),
+            "runtime",
+        ),
+        f"{_NO_CAMPAIGN}, or none that planned a fault",
     ),
     Question(
         "failures",

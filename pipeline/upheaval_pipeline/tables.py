@@ -74,7 +74,8 @@ SEED_LINE: Final = (
 """What a line of a campaign has, of simulated seeds or of live ones."""
 CHOICES: Final = "array<struct<span:string,number:int,label:string,value:string>>"
 SEEDS: Final = (
-    f"run string, {SEED_LINE}, seconds double, schedule string, smallest string, choices {CHOICES}, _reject string"
+    f"run string, {SEED_LINE}, seconds double, schedule string, smallest string, choices {CHOICES}, ingested string, "
+    "_reject string"
 )
 VERDICTS: Final = (
     "run string, run_verdict string, folder string, number int, promise string, verdict string, detail string, "
@@ -105,7 +106,7 @@ ROWS: Final = {
     "verdicts": "a promise of a run and the finding on it, without a verdict where the promise was not checked; or why "
     "the run cannot be judged",
     "seeds": "a seed of a campaign: what was drawn, what came of it, and the schedules that are kept of it; `tape` is"
-    " JSON text, the file `tape.json` of its run folder",
+    " JSON text, the file `tape.json` of its run folder; `ingested` is the time of the campaign, which has no other",
 }
 """What a row of each table is that queries see."""
 BATCH: Final = 4096

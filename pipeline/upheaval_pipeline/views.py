@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
+from upheaval.campaign.findability import CHANCE_MAX
+from upheaval.campaign.seed import Fate
 from upheaval.checkers.known_bugs import COMMIT
 from upheaval.records import ENDINGS, FORCED_END, AdminCommand
 from upheaval.records.labels import OF_RUNS
@@ -370,16 +372,17 @@ VIEWS: Final = (
     ),
     View(
         "signatures",
-        "a promise that was not valid and what was found, numbers apart: in how many runs and seeds, the first and the"
-        " last run, and three of them by their folders",
+        "a promise that was not valid and what was found, numbers apart: in how many runs and seeds, the times of the"
+        " first and the last one (of seeds: of their ingest), three seeds, and three folders",
         """SELECT promise, verdict, signature, count(DISTINCT run) AS runs, count(DISTINCT seed) AS seeds,
         min(created) AS first, max(created) AS last, array_sort(collect_set(commit)) AS commits,
+        slice(array_sort(collect_set(seed.seed)), 1, 3) AS seed_numbers,
         slice(array_sort(collect_set(folder)), 1, 3) AS folders
         FROM (SELECT v.promise, v.verdict, regexp_replace(v.detail, '[0-9]+', '#') AS signature, v.run,
             NULL AS seed, r.created, r.labels['commit'] AS commit, r.folder
             FROM verdicts AS v LEFT JOIN ran AS r ON r.run = v.run WHERE v.verdict <> 'valid'
-            UNION ALL SELECT promise, verdict, regexp_replace(detail, '[0-9]+', '#'), NULL, struct(run, seed), NULL,
-            NULL, nullif(folder, '') FROM seeds WHERE verdict <> 'valid') GROUP BY promise, verdict, signature""",
+            UNION ALL SELECT promise, verdict, regexp_replace(detail, '[0-9]+', '#'), NULL, struct(run, seed),
+            ingested, NULL, nullif(folder, '') FROM seeds WHERE verdict <> 'valid') GROUP BY ALL""",
     ),
     View(
         "flakes",
@@ -399,13 +402,31 @@ VIEWS: Final = (
                 GROUP BY scenario, system, runtime))""",
     ),
     View(
+        "campaigns",
+        "a campaign on a version of a system: how many of its seeds count (valid, and not inconclusive) and how many do"
+        f" not, and the smallest rate of a failure that those which count exclude with {1 - CHANCE_MAX:.0%}",
+        f"""SELECT *, CASE WHEN counted > 0 THEN 1 - pow({CHANCE_MAX}D, 1D / counted) ELSE 1D END AS excluded_rate
+        FROM (SELECT run, ingested, system, version, runtime, count(*) AS seeds,
+            count_if(verdict = 'valid' AND NOT coalesce(inconclusive, false)) AS counted,
+            count_if(verdict = 'valid' AND inconclusive) AS inconclusive,
+            count_if(verdict NOT IN ('valid', 'invalid')) AS unknown, count_if(verdict = 'invalid') AS invalid,
+            avg(processor_seconds) AS processor_s_a_seed, sum(operations) AS operations FROM seeds GROUP BY ALL)""",
+    ),
+    View(
+        "campaign_faults",
+        "a kind of fault of a campaign on a version of a system: in how many seeds it was planned, and how many were"
+        " planned, proved, unseen (begun, but not proved) and left out",
+        f"""SELECT run, ingested, system, version, runtime, entry.key AS fault,
+        count_if(entry.value.planned > 0) AS seeds, {", ".join(f"sum(entry.value.{one}) AS {one}" for one in Fate)}
+        FROM (SELECT *, explode(map_entries(fault_counts)) AS entry FROM seeds) GROUP BY ALL""",
+    ),
+    View(
         "seed_outcomes",
         "a verdict on seeds of campaigns: of how many, their operations and faults that were proved, three of them",
         """SELECT system, version, runtime, verdict, promise, count(*) AS seeds,
         count_if(inconclusive) AS inconclusive, sum(operations) AS operations, sum(seconds) AS seconds,
         sum(aggregate(map_values(fault_counts), 0L, (total, fates) -> total + fates.proved)) AS proved_faults,
-        slice(array_sort(collect_list(seed)), 1, 3) AS examples
-        FROM seeds GROUP BY system, version, runtime, verdict, promise""",
+        slice(array_sort(collect_list(seed)), 1, 3) AS examples FROM seeds GROUP BY ALL""",
     ),
     View(
         "seed_flakes",

@@ -166,10 +166,10 @@ def summary_of(lake: str) -> Answer:
 
 
 def test_the_head_of_a_page_says_what_it_is_about(lake: str) -> None:
-    head = page("a/lake", Answer((), ((2, "2026-11-01", "2026-11-28T07:00", ["1", "2"]),), False), [])
+    head = page("a/lake", Answer((), ((2, "2026-11-01", "2026-11-28T07:00", ["1", "2"], 0),), False), [])
     assert "lake a/lake · 2 runs · 2026-11-01 to 2026-11-28 · upheaval 1, 2<" in head
-    assert "lake it · 4 runs · 20" in page("it", summary_of(lake), [])
-    assert "lake it · 0 runs<" in page("it", Answer((), ((0, None, None, []),), False), [])
+    assert "lake it · 4 runs · 2 campaigns · 20" in page("it", summary_of(lake), [])
+    assert "lake it · 0 runs<" in page("it", Answer((), ((0, None, None, [], 0),), False), [])
 
 
 def of(rows: list[dict[str, Any]], **wanted: Any) -> dict[str, Any]:
@@ -260,6 +260,11 @@ def test_coverage_has_a_cell_for_each_state_and_fault(rows: Rows) -> None:
 def test_failures_with_other_numbers_are_alike(rows: Rows, runs: dict[str, RunFolder]) -> None:
     alike = of(rows["failures"], signature="member # voted twice")
     assert (alike["promise"], alike["runs"], alike["seeds"], alike["folders"]) == ("votes-kept", 0, 48, [])
+    assert (alike["seed_numbers"], alike["first"], alike["last"]) == (
+        [32, 33, 34],
+        rows["campaigns"][0]["ingested"],
+        alike["first"],
+    )
     of_runs = [row for row in rows["failures"] if row["runs"]]
     assert of_runs
     accused = {str(runs[name].path) for name in ("hand-made", "halted-1", "halted-2")}
@@ -308,14 +313,25 @@ def test_a_question_without_an_answer_says_what_the_lake_lacks(
     ingest_campaigns([written(tmp_path / "one", some("1", 3, 0))], lake)
     found = list(zip(QUESTIONS, all_asked(lake, [each.sql for each in QUESTIONS], 9), strict=True))
     without = [question for question, answer in found if not answer.rows]
-    assert [each.name for each in without] == [each.name for each in QUESTIONS if each.name != "coverage"]
+    of_campaigns = ("coverage", "campaigns", "campaign-faults")
+    assert [each.name for each in without] == [each.name for each in QUESTIONS if each.name not in of_campaigns]
     show_answers(found, as_json=False)
     assert [line for line in capsys.readouterr().out.splitlines() if line.startswith("nothing: ")] == [
         f"nothing: {each.without}" for each in without
     ]
     text = page(lake, summary_of(lake), found)
+    assert "0 runs · 1 campaign<" in text
     assert text.count(">nothing: ") == len(without)
-    assert "plot-" not in text.partition("<script")[0]
+    assert text.partition("<script")[0].count('id="plot-') == 2
+
+
+def test_a_lake_without_campaigns_says_so_in_a_line(runs: dict[str, RunFolder], tmp_path: Path) -> None:
+    ingest(None, [runs["hand-made"].path], str(tmp_path / "lake"))
+    wanted = [each for each in QUESTIONS if each.name in ("campaigns", "campaign-faults")]
+    found = list(zip(wanted, all_asked(str(tmp_path / "lake"), [each.sql for each in wanted], 9), strict=True))
+    assert [answer.rows for _, answer in found] == [(), ()]
+    text = page("lake", summary_of(str(tmp_path / "lake")), found)
+    assert text.count(">nothing: no campaign: `upheaval ingest` takes the folders of `upheaval campaign --out`") == 2
 
 
 def test_what_is_no_lake_and_no_question_is_refused_in_one_line(

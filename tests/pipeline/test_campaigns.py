@@ -2,20 +2,29 @@
 
 import json
 from collections import Counter
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from support.built_runs import good_run
 from support.campaign_lines import line, some, written
 from support.lakes import asked, table_files
+from support.run_rows import engine_with, rows_of
+from upheaval.campaign.findability import rate_excluded
 from upheaval.campaign.live import LiveCampaign, LiveOutcome
 from upheaval.campaign.seed import Fate
 from upheaval.campaign.swarm import draw_swarm
-from upheaval.checkers.verdict import Report, Verdict
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.cli.main import main
 from upheaval.errors import UsageError
+from upheaval_pipeline.arrow_schema import arrow_schema
 from upheaval_pipeline.campaigns import ingest_campaigns, seeds_file
+from upheaval_pipeline.questions import QUESTIONS
+from upheaval_pipeline.tables import SEEDS
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +58,48 @@ def test_what_got_worse_comes_with_newcombes_interval(lake: str) -> None:
     assert (base, version, base_runs, runs) == ("1", "2", 80, 70)
     assert interval == [pytest.approx(0.2), pytest.approx(0.0524, abs=1e-4), pytest.approx(0.3339, abs=1e-4)]
     assert len(asked(lake, "SELECT * FROM regressions", 9).rows) == 1
+
+
+def answered(lake: str, name: str) -> list[dict[str, Any]]:
+    """The rows of the answer to a question."""
+    (sql,) = (question.sql for question in QUESTIONS if question.name == name)
+    answer = asked(lake, sql, 99)
+    return [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
+
+
+def test_a_campaign_has_the_figures_of_its_summary(tmp_path: Path) -> None:
+    lines = [line(1, "1"), line(2, "1"), {**line(3, "1"), "inconclusive": True, "processor_seconds": 6.0}]
+    lines += [line(4, "1", Verdict.INVALID), line(5, "1", Verdict.UNKNOWN), line(6, "1", Verdict.TIMEOUT)]
+    lake = str(tmp_path / "lake")
+    ingest_campaigns([written(tmp_path / "all", lines), written(tmp_path / "none counts", lines[2:])], lake)
+    whole, bad = sorted(answered(lake, "campaigns"), key=lambda row: -row["seeds"])
+    names = ("seeds", "counted", "inconclusive", "unknown", "invalid", "operations", "inconclusive_share")
+    assert [whole[name] for name in names] == [6, 2, 1, 2, 1, 6 * 600, pytest.approx(1 / 6)]
+    assert whole["processor_s_a_seed"] == pytest.approx(1)
+    assert whole["excluded_rate"] == pytest.approx(rate_excluded(2)) == pytest.approx(0.9)
+    assert (bad["counted"], bad["excluded_rate"]) == (0, rate_excluded(0))
+    assert datetime.fromisoformat(whole["ingested"]) <= datetime.now(UTC)
+
+
+def test_the_last_campaign_is_first() -> None:
+    nights = [f"2026-11-{night:02}T05:00:00+00:00" for night in range(1, 31)]
+    seeds = [{**line(seed, "1"), "run": str(-seed), "ingested": night} for seed, night in enumerate(nights)]
+    with engine_with([]) as engine:
+        columns = arrow_schema(SEEDS).names
+        of_lines = [{**seed, "fault_counts": None, "moves": None, "tape": None} for seed in seeds]
+        engine.add_rows("seeds", SEEDS, [tuple(seed.get(name) for name in columns) for seed in of_lines])
+        assert [row["ingested"] for row in rows_of(engine, "campaigns")] == nights[::-1]
+
+
+def test_the_kind_of_fault_that_is_proved_least_is_first(tmp_path: Path) -> None:
+    fates = {"cut": (2, 2, 0, 0), "kill": (4, 1, 1, 2), "pause": (0, 0, 0, 0)}
+    counts = {kind: dict(zip(Fate, numbers, strict=True)) for kind, numbers in fates.items()}
+    lines = [{**line(seed, "1"), "fault_counts": counts} for seed in range(3)]
+    lake = str(tmp_path / "lake")
+    ingest_campaigns([written(tmp_path / "1", lines[:2]), written(tmp_path / "2", lines[2:])], lake)
+    kill, cut = answered(lake, "campaign-faults")
+    assert [kill[name] for name in ("fault", "campaigns", "seeds", *Fate)] == ["kill", 2, 3, 12, 3, 3, 6]
+    assert (kill["proved_share"], cut["fault"], cut["proved_share"]) == (0.25, "cut", 1)
 
 
 def test_coverage_is_of_moves_and_faults_that_were_proved(lake: str) -> None:
@@ -122,7 +173,17 @@ def test_live_campaigns_are_seeds_too_and_a_damaged_file_is_named(tmp_path: Path
     ingest_campaigns([written(tmp_path / "live", [campaign.line(outcome)])], lake)
     sql = "SELECT seed, runtime, system, verdict, seconds, operations, fault_counts['pause'].proved FROM seeds"
     assert asked(lake, sql, 9).rows == ((3, "process", "upheaval", "unknown", 12.5, 99, 1),)
-    (file,) = table_files(tmp_path / "lake", "seeds")
+    findings = (
+        Finding(Promise.LOGS_EQUAL, Verdict.UNKNOWN, "a log is short"),
+        Finding(Promise.LINEARIZABLE, Verdict.INVALID, "2 answers\n  differ"),
+    )
+    failed = replace(outcome, seed=7, report=Report("", findings), folder="/runs/seed-7")
+    ingest_campaigns([written(tmp_path / "failed", [campaign.line(failed)])], lake)
+    (failure,) = (row for row in answered(lake, "failures") if row["verdict"] == "invalid")
+    names = ("promise", "signature", "runs", "seeds", "seed_numbers", "folders")
+    assert [failure[name] for name in names] == ["linearizable", "# answers differ", 0, 1, [7], ["/runs/seed-7"]]
+    assert answered(lake, "campaigns")[0]["processor_s_a_seed"] is None
+    file = table_files(tmp_path / "lake", "seeds")[0]
     file.write_bytes(b"")
     with pytest.raises(UsageError, match=file.name):
         asked(lake, "SELECT * FROM seeds", 9)

@@ -161,6 +161,17 @@ def test_a_query_sees_the_lake_alone(sql: str, lake: str) -> None:
         asked(lake, sql, 9)
 
 
+def test_a_slow_query_prints_no_progress_among_its_rows() -> None:
+    """DuckDB would, where the main module has no file: as in `python -c` and notebooks."""
+    program = """
+from upheaval_pipeline.duck import duck_engine
+with duck_engine() as engine:
+    print(engine.answer("SELECT current_setting('enable_progress_bar') AS shown", 1).rows)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "((False,),)\n"
+
+
 @pytest.mark.parametrize("columns", [*STORED.values(), PROTOCOL])
 def test_columns_are_those_that_spark_reads(columns: str, spark: Any) -> None:
     assert spark is not None  # Spark parses them

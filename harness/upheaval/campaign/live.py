@@ -66,6 +66,11 @@ class LiveOutcome:
         """The worst verdict of all promises."""
         return self.report.verdict
 
+    @property
+    def worst(self) -> Finding | None:
+        """The worst finding; None if all are valid."""
+        return next((finding for finding in self.report.worst_first if finding.verdict is not Verdict.VALID), None)
+
     def finding_lines(self) -> list[str]:
         """A line for each promise that is not valid, with the reason."""
         return [
@@ -79,6 +84,8 @@ class LiveOutcome:
         return {
             "seed": self.seed,
             "verdict": self.verdict.text,
+            "promise": "" if self.worst is None else self.worst.promise,
+            "detail": "" if self.worst is None else " ".join(self.worst.evidence.split()),
             "findings": list(self.finding_lines()),
             "seconds": round(self.seconds, 1),
             "operations": self.operations,

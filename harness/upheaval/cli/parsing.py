@@ -41,6 +41,8 @@ QUESTIONS: Final = (
     "compare",
     "trend",
     "coverage",
+    "campaigns",
+    "campaign-faults",
     "failures",
     "preceded-by",
     "slow-elections",

@@ -17,7 +17,7 @@ const SHOWN = {
 const shownIn = (unit) => SHOWN[unit] ?? ((value) => (value >= 100 ? bytes(value) : String(+value.toPrecision(3))));
 
 class Lanes {
-  /** `plot`: `kind` (bars, spans, stacks), `unit`, `series`, and the `lanes` with `name`, `values`, `whole`, `low` and `high`. */
+  /** `plot`: `kind` (bars, spans, stacks), `unit`, `series`, their `colours` or none, and the `lanes` with `name`, `values`, `whole`, `low` and `high`. */
   constructor(place, plot) {
     this.plot = plot;
     this.place = place;
@@ -40,11 +40,12 @@ class Lanes {
   }
 
   key() {
-    const names = this.plot.series.map((name, i) => element("span", {}, element("i", { className: this.seriesColour(i) }), name));
+    const names = this.plot.series.map((name, i) => element("span", {}, element("i", { style: `background:var(--${this.seriesColour(i)})` }), name));
     return element("p", { className: "key" }, ...names);
   }
 
   seriesColour(i) {
+    if (this.plot.colours.length > 0) return this.plot.colours[i];
     return this.plot.kind === "stacks" ? SERIES[i % SERIES.length] : ["p50", "p99"][i];
   }
 
