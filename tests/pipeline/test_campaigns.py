@@ -10,7 +10,7 @@ from support.built_runs import good_run
 from support.campaign_lines import line, some, written
 from support.lakes import asked, table_files
 from upheaval.campaign.live import LiveCampaign, LiveOutcome
-from upheaval.campaign.seed import Fate
+from upheaval.campaign.seed_lines import Fate
 from upheaval.campaign.swarm import draw_swarm
 from upheaval.checkers.verdict import Report, Verdict
 from upheaval.cli.main import main
