@@ -5,8 +5,8 @@ from contextlib import ExitStack, contextmanager
 from functools import cache, partial
 from pathlib import Path
 
-from upheaval.campaign.findability import SEEDS_FILE
 from upheaval.campaign.seed import SeedOrigin, SeedOutcome
+from upheaval.campaign.seed_lines import SEEDS_FILE
 from upheaval.cli.campaign import campaign_by
 from upheaval.cli.fault_commands import CampaignOptions
 from upheaval.errors import UsageError

@@ -13,8 +13,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from upheaval.campaign.findability import SEEDS_FILE
-from upheaval.campaign.seed import SEED_FILE
+from upheaval.campaign.seed_lines import SEED_FILE, SEEDS_FILE
 from upheaval.errors import UsageError
 from upheaval.records import RunFolder, jsonfields
 from upheaval.records.utf8 import storable

@@ -2,39 +2,33 @@
 there before they import anything of it.
 """
 
-import json
-import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from upheaval.cli import parsing, report, track_record, ui, verify
 from upheaval.cli.cluster_commands import UiOptions
 from upheaval.cli.fault_commands import CampaignOptions, TrackRecordOptions
-from upheaval.cli.judge_commands import AskOptions, IngestOptions, QueryOptions, RunsOptions, VerifyOptions
+from upheaval.cli.judge_commands import AskOptions, QueryOptions, RunsOptions, VerifyOptions
 from upheaval.cli.tables import table
 from upheaval.errors import UsageError
 from upheaval.execution.known_bugs import known_bugs
 from upheaval.records import RunFolder, write_atomically
-from upheaval.records.labels import LabelsOfIngest, labels_of
 from upheaval.runtime_names import PROCESS
 from upheaval_chaos.exit_status import CommandStatus
 from upheaval_pipeline.engines import (
     DUCKDB,
-    PYTHON,
     SPARK,
     chosen,
     chosen_for,
-    chosen_to_ingest,
     engine_of,
     require_lake_reader,
 )
 from upheaval_pipeline.session import require_spark
-from upheaval_pipeline.shown_session import StageLine, shown_session
+from upheaval_pipeline.shown_session import shown_session
 
 if TYPE_CHECKING:
-    from upheaval_pipeline.contents import Contents
     from upheaval_pipeline.engine import Answer
     from upheaval_pipeline.lake import Lake
     from upheaval_pipeline.questions import Question
@@ -99,67 +93,6 @@ def measure_on_spark(options: RunsOptions) -> int:
         spark = shown.spark
         measured = list(measure(spark, options.runs) if lake is None else measure_lake(spark, lake, names))
     return report.show_figures(dict(zip(names, measured, strict=True)), as_json=options.json)
-
-
-def ingest(options: IngestOptions) -> int:
-    """Write run folders and campaigns to a lake. What is in it as it is needs no Spark."""
-    require_lake_reader()
-    from upheaval_pipeline.campaigns import campaigns_in_lake, has_all_campaigns, seeds_file
-    from upheaval_pipeline.contents import contents_of_runs, new_runs, rows_in_lake
-    from upheaval_pipeline.lake import Lake, require_place
-    from upheaval_pipeline.upkeep import due
-
-    require_place(options.lake)
-    files = {path: seeds_file(path) for path in options.paths}
-    folders = [path for path, file in files.items() if file is None]
-    campaigns = [file for file in files.values() if file is not None]
-    lake = Lake(options.lake)
-    lake.require_room()
-    runs = contents_of_runs(folders)
-    if not new_runs(lake, runs) and has_all_campaigns(campaigns, lake):
-        unused = "; its runs keep the labels that they have" if options.labels and runs else ""
-        _say(f"all of it is in the lake already{unused}")
-        written = rows_in_lake(lake, "runs", runs) | campaigns_in_lake(campaigns, lake)
-    else:
-        written = _ingested(options, runs, campaigns)
-        if advice := due(Lake(options.lake)):
-            _say(advice)
-    if options.json:
-        print(json.dumps(written, indent=2))
-    else:
-        names = list(dict.fromkeys(name for rows in written.values() for name in rows))
-        print(
-            table([["run", *names], *([run, *(str(rows.get(n, "")) for n in names)] for run, rows in written.items())])
-        )
-    return 0
-
-
-def _ingested(
-    options: IngestOptions, runs: Mapping[str, "Contents"], campaigns: Sequence[Path]
-) -> dict[str, dict[str, int]]:
-    from upheaval_pipeline.campaigns import ingest_campaigns
-    from upheaval_pipeline.contents import new_runs, rows_in_lake
-    from upheaval_pipeline.ingest import ingest_runs
-    from upheaval_pipeline.lake import Lake
-    from upheaval_pipeline.whole import bytes_of_lines
-
-    labels = LabelsOfIngest(labels_of([], os.environ), dict(options.labels))
-    written = ingest_campaigns(campaigns, options.lake, _say) if campaigns else {}
-    new = new_runs(Lake(options.lake), runs)
-    if not new:
-        return rows_in_lake(Lake(options.lake), "runs", runs) | written
-    size = sum(bytes_of_lines(runs[run].folder) for run in new)
-    choice = chosen_to_ingest(size, options.lake, options.engine, options.master)
-    if choice.why:
-        _say(f"engine: {choice.engine}, because {choice.why}")
-    if choice.engine == PYTHON:
-        line = StageLine()
-        try:
-            return ingest_runs(None, runs, options.lake, line.say, labels, line.show) | written
-        finally:
-            line.clear()
-    with shown_session(options.master) as shown:
-        return ingest_runs(shown.spark, runs, options.lake, shown.line.say, labels) | written
 
 
 def _say(text: str) -> None:

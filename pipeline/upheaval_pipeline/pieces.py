@@ -19,7 +19,7 @@ from upheaval.records import RunFolder
 from upheaval_pipeline.frames import ALIGNMENT, Terms, read_frames
 
 PIECES_OF_A_TERM = 8
-PIECE_MIN, PIECE_MAX = 1 << 18, 1 << 22
+PIECE_MIN, PIECE_MAX = 1 << 20, 1 << 22
 _PIECES_OF_A_LOG = 8
 _BLOCK = 1 << 20
 

@@ -138,7 +138,7 @@ class _FaultsReader(_RowReader):
         return tables.fault_rows(Path(part.folder), part.run)
 
 
-class _TraceReader(_RowReader):
+class _TraceReader(Reader):
     """The members' traces: one row an event of their `trace.jsonl`."""
 
     name = "trace"
@@ -150,11 +150,12 @@ class _TraceReader(_RowReader):
             if path.exists():
                 yield Part(str(folder), run, member, size=path.stat().st_size)
 
-    def rows(self, part: Part) -> Iterator[Row]:
-        return tables.trace_rows(Path(part.folder), part.run, part.member)
+    def batches(self, part: Part, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        rows = tables.trace_rows(Path(part.folder), part.run, part.member)
+        return tables.batches(rows, schema, tables.fitting)
 
 
-class _ProtocolReader(_RowReader):
+class _ProtocolReader(Reader):
     """The protocol traces. No table of the lake: they are long, and no verdict rests on them."""
 
     name = "protocol"
@@ -165,8 +166,9 @@ class _ProtocolReader(_RowReader):
             for path in RunFolder(folder).member(member).protocol_files():
                 yield Part(str(folder), run, member, file=path.name, size=path.stat().st_size)
 
-    def rows(self, part: Part) -> Iterator[Row]:
-        return tables.protocol_rows(Path(part.folder), part.run, part.member, part.file)
+    def batches(self, part: Part, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        rows = tables.protocol_rows(Path(part.folder), part.run, part.member, part.file)
+        return tables.batches(rows, schema, tables.fitting)
 
 
 class _RecordingReader(Reader):

@@ -5,7 +5,8 @@ row whose `_reject` says file, line and reason, and whose other columns, apart f
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from upheaval.campaign.seed import Fate
+from upheaval.campaign.seed_lines import Fate
 from upheaval.errors import HarnessError
 from upheaval.records import (
     TRACE_START,
@@ -110,18 +111,9 @@ ROWS: Final = {
 }
 """What a row of each table is that queries see."""
 BATCH: Final = 4096
-_CANONICAL: Final = json.JSONEncoder(separators=(",", ":"), sort_keys=True)
+_CANONICAL: Final = json.JSONEncoder(separators=(",", ":"), sort_keys=True, check_circular=False)
 _INT64 = 1 << 63
 _Lines = Iterator[tuple[int, bytes]]
-
-
-def batches(rows: Iterable[Row], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Rows in columns, so many at a time."""
-    rows = iter(rows)
-    while batch := list(islice(rows, BATCH)):
-        columns = list(zip(*batch, strict=True))
-        arrays = [_array(column, field.type) for column, field in zip(columns, schema, strict=True)]
-        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _array(values: Iterable[Any], kind: pa.DataType) -> pa.Array:
@@ -130,6 +122,30 @@ def _array(values: Iterable[Any], kind: pa.DataType) -> pa.Array:
         return pa.array(values, kind)
     except UnicodeEncodeError:
         return pa.array(map(_with_storable_text, values), kind)
+
+
+def fitting(values: Iterable[Any], kind: pa.DataType) -> pa.Array:
+    """A column of integers or texts, null where a value is none or does not fit into 64 bits."""
+    wanted = str if kind == pa.string() else int
+    if {*map(type, values)} <= {wanted, type(None)}:
+        with suppress(OverflowError):
+            return _array(values, kind)
+    return _array([value if type(value) is wanted and _is_stored(value) else None for value in values], kind)
+
+
+def _is_stored(value: int | str) -> bool:
+    return isinstance(value, str) or -_INT64 <= value < _INT64
+
+
+def batches(
+    rows: Iterable[Row], schema: pa.Schema, array: Callable[[Row, pa.DataType], pa.Array] = _array
+) -> Iterator[pa.RecordBatch]:
+    """Rows in columns, so many at a time."""
+    rows = iter(rows)
+    while batch := list(islice(rows, BATCH)):
+        columns = zip(*batch, strict=True)
+        arrays = [array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _with_storable_text(value: Any) -> Any:
@@ -142,7 +158,9 @@ def _with_storable_text(value: Any) -> Any:
 
 def canonical(value: Json) -> str:
     """A JSON value as text, equal exactly for equal values."""
-    return _CANONICAL.encode(value)
+    if value is None:
+        return "null"
+    return str(value) if type(value) is int else _CANONICAL.encode(value)
 
 
 def run_id(run: RunFolder) -> str:
@@ -232,60 +250,55 @@ def _proof_fields(proof: Proof | None) -> dict[str, Any] | None:
 
 
 def trace_rows(folder: Path, run: str, member: int) -> Iterator[Row]:
-    """The events of a member."""
+    """The events of a member, with fields of lines as they are there: `fitting` makes columns of them."""
     path = RunFolder(folder).member(member).trace
-    for number, entry in _entries(read_lines(path), torn_start=TRACE_START):
+    names = _named(TRACE)
+    for number, entry in _entries(path, TRACE_START):
         if isinstance(entry, FieldError):
             yield _reject(TRACE, (run, member), path, number, entry)
             continue
-        yield run, member, number, *_fields_of(TRACE, entry), canonical(entry), None
+        yield run, member, number, *map(entry.get, names), canonical(entry), None
 
 
 def protocol_rows(folder: Path, run: str, member: int, name: str) -> Iterator[Row]:
-    """What one file of a protocol trace holds."""
+    """What one file of a protocol trace holds, as `trace_rows` has its fields."""
     path = RunFolder(folder).member(member).path / name
-    for number, entry in _entries(read_lines(path)):
+    names = _named(PROTOCOL)
+    for number, entry in _entries(path):
         if isinstance(entry, FieldError):
             yield _reject(PROTOCOL, (run, member, name), path, number, entry)
             continue
-        yield run, member, name, number, *_fields_of(PROTOCOL, entry), canonical(entry.get("fields")), None
+        yield run, member, name, number, *map(entry.get, names), canonical(entry.get("fields")), None
 
 
-def _fields_of(columns: str, entry: Mapping[str, Json]) -> list[int | str | None]:
-    """The columns between `line` and `fields`: fields of a trace's line by their names, null where one does not fit."""
-    get = entry.get
-    return [None if (value := get(name)) is None else read(value) for name, read in _readers(columns)]
+def _named(columns: str) -> list[str]:
+    """The columns between `line` and `fields`, which are fields of a trace's line by their names."""
+    names = [name for name, _ in _names_and_kinds(columns)]
+    return names[names.index("line") + 1 : names.index("fields")]
 
 
-@cache
-def _readers(columns: str) -> list[tuple[str, Callable[[Json], int | str | None]]]:
-    read = {"long": _long, "string": _string}
-    known = _names_and_kinds(columns)
-    names = [name for name, _ in known]
-    return [(name, read[kind]) for name, kind in known[names.index("line") + 1 : names.index("fields")]]
-
-
-def _entries(lines: _Lines, *, torn_start: bytes | None = None) -> Iterator[tuple[int, dict[str, Json] | FieldError]]:
+def _entries(path: Path, torn_start: bytes | None = None) -> Iterator[tuple[int, dict[str, Json] | FieldError]]:
     """The lines of a trace with their numbers: the fields of each, or what is wrong with it.
 
     A last line that its writer did not finish is left out, as everywhere, and others that begin with `torn_start`.
     """
-    for number, (_, line) in enumerate(lines, start=1):
-        if not line.endswith(b"\n"):
-            return
-        try:
+    with path.open("rb") as stream:
+        for number, line in enumerate(stream, start=1):
+            if not line.endswith(b"\n"):
+                return
             try:
-                fields = _object(line)
-            except FieldError:
-                if torn_start is not None and jsonfields.is_torn(line, torn_start):
-                    continue
-                raise
-            _require_int64(jsonfields.integer(fields, "ts"))
-            jsonfields.text(fields, "event")
-        except FieldError as error:
-            yield number, error
-        else:
-            yield number, fields
+                try:
+                    fields = _object(line)
+                except FieldError:
+                    if torn_start is not None and jsonfields.is_torn(line, torn_start):
+                        continue
+                    raise
+                _require_int64(jsonfields.integer(fields, "ts"))
+                jsonfields.text(fields, "event")
+            except FieldError as error:
+                yield number, error
+            else:
+                yield number, fields
 
 
 def reject_row(columns: str, place: Row, line: int | None, reason: str) -> Row:
@@ -304,12 +317,7 @@ def _names_and_kinds(columns: str) -> list[tuple[str, str]]:
 
 
 def _object(line: bytes) -> dict[str, Json]:
-    if len(line) > jsonfields.LINE_LENGTH_MAX:
-        raise FieldError(f"longer than {jsonfields.LINE_LENGTH_MAX} bytes")
-    try:
-        return jsonfields.parse_object(line.decode("utf-8"))
-    except UnicodeDecodeError:
-        raise FieldError("not UTF-8 text") from None
+    return jsonfields.parse_object(jsonfields.text_of_line(line))
 
 
 def _reject(columns: str, place: Row, path: Path, line: int, error: Exception) -> Row:
@@ -320,11 +328,3 @@ def _require_int64(*values: int | None) -> None:
     for value in values:
         if value is not None and not -_INT64 <= value < _INT64:
             raise FieldError(f"the integer {str(value)[:30]} does not fit into 64 bits")
-
-
-def _long(value: Json) -> int | None:
-    return value if type(value) is int and -_INT64 <= value < _INT64 else None
-
-
-def _string(value: Json) -> str | None:
-    return storable(value) if isinstance(value, str) else None

@@ -2,13 +2,13 @@
 
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final
 
 from upheaval.repository import REPOSITORY
-from upheaval_pipeline.packages import PACKAGES, folder_of
+from upheaval_pipeline.packages import files_of_packages
 
 JUDGE: Final = ("upheaval.checkers.judge",)
 READER: Final = ("upheaval_pipeline.run_parts", "upheaval_pipeline.manifest_rows")
@@ -57,26 +57,25 @@ def _imported(roots: Sequence[str]) -> set[Path]:
     to_do = list(roots)
     while to_do:
         name = to_do.pop()
-        path = None if name in files else _file_of(name)
+        path = None if name in files else _modules().get(name)
         if path is not None:
             files[name] = path
-            to_do += [name.rpartition(".")[0], *_imports(path.read_text(encoding="utf-8"))]
+            to_do += [name.rpartition(".")[0], *_imports(path)]
     return set(files.values())
 
 
-def _imports(text: str) -> Iterator[str]:
+@cache
+def _modules() -> dict[str, Path]:
+    """The files of all our modules, by their names."""
+    sources = ((path, below.with_suffix("").parts) for path, below in files_of_packages() if below.suffix == ".py")
+    return {".".join(parts[:-1] if parts[-1] == "__init__" else parts): path for path, parts in sources}
+
+
+@cache
+def _imports(path: Path) -> list[str]:
     """Whatever may be a module: names that are none have no file."""
-    for match in _IMPORT.finditer(text):
+    names = []
+    for match in _IMPORT.finditer(path.read_text(encoding="utf-8")):
         package = match["package"] or match["module"]
-        yield package
-        for name in re.findall(r"\w+", match["names"] or ""):
-            yield f"{package}.{name}"
-
-
-def _file_of(module: str) -> Path | None:
-    package, *parts = module.split(".")
-    if package not in PACKAGES:
-        return None
-    path = folder_of(package).joinpath(*parts)
-    files = (path / "__init__.py", path.with_suffix(".py"))
-    return next((file for file in files if file.is_file()), None)
+        names += [package, *(f"{package}.{name}" for name in re.findall(r"\w+", match["names"] or ""))]
+    return names

@@ -15,7 +15,7 @@ from support.lakes import asked, table_files
 from support.run_rows import engine_with, rows_of
 from upheaval.campaign.findability import rate_excluded
 from upheaval.campaign.live import LiveCampaign, LiveOutcome
-from upheaval.campaign.seed import Fate
+from upheaval.campaign.seed_lines import Fate
 from upheaval.campaign.swarm import draw_swarm
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Report, Verdict

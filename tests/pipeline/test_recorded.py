@@ -1,5 +1,6 @@
 """Recordings in pieces: the same frames however they are cut, also where payloads look like headers. No Spark."""
 
+import json
 import struct
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,9 +20,10 @@ from support.built_runs import (
     write_log,
 )
 from upheaval.checkers.evidence.recordings import RecordedLog, messages
-from upheaval.records import Function, Json, MemberFolder, encode_operation
+from upheaval.records import Function, Json, MemberFolder, RunFolder, encode_operation
 from upheaval_pipeline.pieces import pieces
 from upheaval_pipeline.recorded import recording_batches
+from upheaval_pipeline.run_parts import READERS
 from upheaval_pipeline.tables import RECORDING, canonical
 
 _TYPES = {"string": pa.string(), "long": pa.int64(), "int": pa.int32(), "binary": pa.binary()}
@@ -194,3 +196,19 @@ def test_a_file_that_cannot_be_read_is_an_extent_that_says_so(tmp_path: Path) ->
     (tmp_path / "member-0" / "archive" / f"0-{SEGMENT_LENGTH}.rec").unlink()
     rows = [row for one in found for batch in recording_batches(one, SCHEMA) for row in batch.to_pylist()]
     assert any("cannot read the log of member 0" in str(row["_reject"]) for row in rows)
+
+
+def test_fields_that_do_not_fit_their_columns_are_null(tmp_path: Path) -> None:
+    good_run(40).write(tmp_path)
+    fields = {"pid": 1 << 63, "epoch_ms": -(1 << 63), "role": 5, "message": ["a"], "leader_member_id": True}
+    lines = [{"ts": 1, "event": "fits", "pid": 7}, {"ts": 2, "event": "odd", **fields}, {"ts": 1 << 63, "event": "bad"}]
+    text = "".join(f"{json.dumps(line)}\n" for line in lines)
+    RunFolder(tmp_path).member(0).trace.write_text(text, encoding="utf-8")
+    reader = READERS["trace"]()
+    parts = [part for part in reader.parts(tmp_path, "run") if part.member == 0]
+    first, odd, bad = (row for batch in reader.read(parts) for row in batch.to_pylist())
+    assert (first["pid"], odd["epoch_ms"]) == (7, -(1 << 63))
+    assert [name for name in fields if odd[name] is not None] == ["epoch_ms"]
+    assert json.loads(odd["fields"]) == lines[1]
+    assert bad["ts"] is None
+    assert bad["_reject"].endswith("trace.jsonl:3: the integer 9223372036854775808 does not fit into 64 bits")

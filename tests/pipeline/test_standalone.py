@@ -24,8 +24,8 @@ from support.lakes import asked, table_files
 from support.spark_master import HOST, executors, spark_master
 from support.spark_settings import FOR_SMALL_TABLES, SMALL_JVM
 from upheaval.campaign.campaign import line_of
-from upheaval.campaign.findability import SEEDS_FILE
 from upheaval.campaign.seed import try_seed
+from upheaval.campaign.seed_lines import SEEDS_FILE
 from upheaval.checkers.judge import verify_run
 from upheaval.cli.main import main
 from upheaval.waits import wait_until

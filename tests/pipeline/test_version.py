@@ -46,6 +46,13 @@ def test_what_reads_rows_makes_no_verdict_void() -> None:
     assert judge_version() != reader_version()
 
 
+def test_what_ingests_imports_neither_what_runs_clusters_nor_pages() -> None:
+    code = "import sys; from upheaval_pipeline import campaigns, ingest, ingest_command; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert {"upheaval.checkers.judge", "upheaval_pipeline.tables"} <= {*done.stdout.split()}
+    assert {"upheaval.runtimes", "upheaval.campaign.seed", "upheaval.ui", "jinja2"} & {*done.stdout.split()} == set()
+
+
 def test_java_classes_that_judge_are_of_its_version() -> None:
     names = {path.name for path in java_files(JAVA)}
     assert {"Replay.java", "AskMembers.java"} <= names

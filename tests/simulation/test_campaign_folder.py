@@ -14,7 +14,8 @@ import pytest
 from upheaval.campaign.campaign import Summary, in_processes, in_turn, run_campaign
 from upheaval.campaign.kept import KEPT_MAX, keep_run, mark_kept, move_to_scratch
 from upheaval.campaign.memory import FailedSeeds
-from upheaval.campaign.seed import SEED_FILE, SeedOrigin, SeedOutcome, try_origin
+from upheaval.campaign.seed import SeedOrigin, SeedOutcome, try_origin
+from upheaval.campaign.seed_lines import SEED_FILE
 from upheaval.campaign.shrink import Budget
 from upheaval.campaign.swarm import draw_swarm
 from upheaval.checkers.judge import verify_run

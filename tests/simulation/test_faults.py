@@ -8,7 +8,8 @@ import pytest
 
 from support.fault_cases import BEGUN, BEGUN_ROUNDS, CASES, WORKLOAD, all_kinds, fault_of
 from support.saboteur import Sabotage, Saboteur
-from upheaval.campaign.seed import Fate, SeedRun
+from upheaval.campaign.seed import SeedRun
+from upheaval.campaign.seed_lines import Fate
 from upheaval.campaign.swarm import KINDS, LOSING_POWER, draw_swarm
 from upheaval.checkers.evidence.faults import faults_proved
 from upheaval.checkers.judge import verify_run

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from upheaval.campaign.as_drawn import prove_variations
-from upheaval.campaign.seed import RESTORED, Fate, SeedRun
+from upheaval.campaign.seed import RESTORED, SeedRun
+from upheaval.campaign.seed_lines import Fate
 from upheaval.campaign.swarm import WRONG_BYTES, Swarm, draw_swarm
 from upheaval.campaign.variations import (
     CHECKSUM,

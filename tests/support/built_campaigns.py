@@ -4,7 +4,8 @@ import json
 from collections import Counter
 from pathlib import Path
 
-from upheaval.campaign.seed import Fate, SeedOutcome
+from upheaval.campaign.seed import SeedOutcome
+from upheaval.campaign.seed_lines import Fate
 from upheaval.campaign.swarm import draw_swarm
 from upheaval.checkers.verdict import Verdict
 from upheaval.records import Json

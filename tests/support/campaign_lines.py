@@ -5,7 +5,8 @@ from collections import Counter
 from pathlib import Path
 
 from upheaval.campaign.campaign import line_of
-from upheaval.campaign.seed import Fate, SeedOutcome
+from upheaval.campaign.seed import SeedOutcome
+from upheaval.campaign.seed_lines import Fate
 from upheaval.campaign.swarm import draw_swarm
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Verdict

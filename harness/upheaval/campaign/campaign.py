@@ -10,12 +10,13 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
-from upheaval.campaign.findability import SEEDS_FILE, rate_excluded
+from upheaval.campaign.findability import rate_excluded
 from upheaval.campaign.goals.table import GOALS, unreached
 from upheaval.campaign.kept import SUMMARY_FILE, alone_in, keep_run, move_to_scratch, remove_earlier
 from upheaval.campaign.pool import some_at_a_time
 from upheaval.campaign.searches import UNIFORM
-from upheaval.campaign.seed import Fate, FaultCounts, SeedOrigin, SeedOutcome, fields_of, try_origin
+from upheaval.campaign.seed import SeedOrigin, SeedOutcome, try_origin
+from upheaval.campaign.seed_lines import SEEDS_FILE, Fate, FaultCounts, fields_of
 from upheaval.campaign.swarm_tape import tape_of
 from upheaval.checkers.verdict import Verdict, worst
 from upheaval.records import Json, jsonfields, owned_folder

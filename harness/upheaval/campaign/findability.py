@@ -9,14 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from upheaval.campaign.seed_lines import SEEDS_FILE
 from upheaval.checkers.verdict import Verdict
 from upheaval.errors import UsageError
 from upheaval.execution.known_bugs import rate_interval
 from upheaval.records import OWN_SYSTEM, Json, jsonfields
 from upheaval.runtime_names import SIMULATED
 
-SEEDS_FILE: Final = "seeds.jsonl"
-"""The file with one line per seed of a campaign."""
 CHANCE_MAX: Final = 0.01
 """The probability that a failure of the excluded rate exists and did not show."""
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
-from upheaval.campaign.findability import SEEDS_FILE
+from upheaval.campaign.seed_lines import SEEDS_FILE
 from upheaval.errors import UsageError
 from upheaval.records import jsonfields, write_atomically
 from upheaval.records.folder_lock import held

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from upheaval.campaign.schedules import draw_schedule, kind_of
-from upheaval.campaign.seed import Fate, FaultCounts, fields_of, finding_line
+from upheaval.campaign.seed import finding_line
+from upheaval.campaign.seed_lines import Fate, FaultCounts, fields_of
 from upheaval.campaign.unstarted import UnstartedInARow
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Report, Verdict, worst

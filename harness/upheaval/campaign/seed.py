@@ -10,7 +10,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
-from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +18,7 @@ from upheaval.campaign.fingerprint import Fingerprint
 from upheaval.campaign.goals.table import reached
 from upheaval.campaign.goals.traced_run import TracedRun
 from upheaval.campaign.searches import DELIVERY, UNIFORM
+from upheaval.campaign.seed_lines import SEED_FILE, Fate, FaultCounts, fields_of
 from upheaval.campaign.swarm import Swarm, draw_delivery, draw_swarm
 from upheaval.campaign.swarm_tape import read_swarm, tape_of
 from upheaval.campaign.tape import Fields
@@ -69,34 +69,12 @@ RESTORED: Final = "restored"
 FAULTS_MIN: Final = 3
 IDLE_TIMEOUTS: Final = 2
 """For how many session time-outs an idle client is idle."""
-SEED_FILE: Final = "seed.json"
 TAPE_FILE: Final = "tape.json"
 """The file with the choices that made the cluster, its load and its faults: it can be replayed and edited."""
 
 
 Keep = Callable[[Path], Path | None]
 """Moves the run folder of a failed seed, and returns its new place if it is kept."""
-
-
-class Fate(StrEnum):
-    """The fate of a planned fault. Each fault counts as planned, and as one of the others."""
-
-    PLANNED = "planned"
-    PROVED = "proved"
-    """It took effect and was healed, with evidence for both."""
-    UNSEEN = "unseen"
-    """It began, but was not proved."""
-    LEFT_OUT = "left_out"
-    """It could not begin, or the run ended before."""
-
-
-FaultCounts = dict[str, Counter[Fate]]
-"""How many faults of each kind had each fate."""
-
-
-def fields_of(faults: FaultCounts) -> dict[str, Json]:
-    """The JSON fields: for each kind all fates, even those with no fault."""
-    return {kind: {fate.value: faults[kind][fate] for fate in Fate} for kind in sorted(faults)}
 
 
 def finding_line(verdict: Verdict, promise: AnyPromise, evidence: str) -> str:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from upheaval.campaign.seed import Fate, FaultCounts
+from upheaval.campaign.seed_lines import Fate, FaultCounts
 
 
 def fault_rows(faults: FaultCounts) -> list[str]:

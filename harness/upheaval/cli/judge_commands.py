@@ -368,7 +368,7 @@ def _add_commands_on_lakes(commands: Commands) -> None:
         "ingest",
         "write run folders and campaigns to a lake of Delta tables",
         IngestOptions,
-        "upheaval_pipeline.commands:ingest",
+        "upheaval_pipeline.ingest_command:ingest",
     )
     commands.add(
         "query",

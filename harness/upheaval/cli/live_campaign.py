@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from upheaval.campaign.findability import SEEDS_FILE
 from upheaval.campaign.kept import SEED_RUNS, SUMMARY_FILE, alone_in, require_new
 from upheaval.campaign.live import LiveCampaign, LiveOutcome, LiveSummary, run_live
+from upheaval.campaign.seed_lines import SEEDS_FILE
 from upheaval.campaign.shrink_text import RUN_FOLDER
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.fault_commands import CampaignOptions

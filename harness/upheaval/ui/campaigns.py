@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from upheaval.campaign.campaign import legal_moves
-from upheaval.campaign.findability import SEEDS_FILE, rate_excluded
+from upheaval.campaign.findability import rate_excluded
 from upheaval.campaign.goals.table import unreached
 from upheaval.campaign.kept import SUMMARY_FILE
+from upheaval.campaign.seed_lines import SEEDS_FILE
 from upheaval.checkers.verdict import Verdict
 from upheaval.errors import UsageError
 from upheaval.records import Json, jsonfields

@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from upheaval.campaign.findability import SEEDS_FILE
 from upheaval.campaign.seed import seed_of_run
+from upheaval.campaign.seed_lines import SEEDS_FILE
 from upheaval.checkers.verdict import Report, Verdict
 from upheaval.errors import HarnessError, UsageError
 from upheaval.execution.run import RESULT_FILE

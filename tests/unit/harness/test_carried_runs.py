@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from upheaval.campaign.fingerprint import Fingerprint
-from upheaval.campaign.seed import SEED_FILE
+from upheaval.campaign.seed_lines import SEED_FILE
 from upheaval.campaign.shrink_text import SCENARIO_FILE
 from upheaval.campaign.swarm import draw_swarm
 from upheaval.campaign.swarm_tape import tape_of
