@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from upheaval.campaign.findability import CHANCE_MAX
-from upheaval.campaign.seed import Fate
+from upheaval.campaign.seed_lines import Fate
 from upheaval_node.cluster.election_states import ElectionState
 from upheaval_pipeline.views import (
     FAILOVER,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from upheaval.campaign.findability import CHANCE_MAX
-from upheaval.campaign.seed import Fate
+from upheaval.campaign.seed_lines import Fate
 from upheaval.checkers.known_bugs import COMMIT
 from upheaval.records import ENDINGS, FORCED_END, AdminCommand
 from upheaval.records.labels import OF_RUNS

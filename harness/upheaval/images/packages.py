@@ -9,7 +9,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Sequence
-from importlib.metadata import distributions
+from importlib.metadata import Distribution, distributions
 from pathlib import Path
 from typing import Final
 
@@ -22,7 +22,7 @@ from upheaval.repository import REPOSITORY
 
 _PIP: Final = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
 _PYTHON: Final = "3.11"
-ENVIRONMENT: Final = {"python_version": _PYTHON, "python_full_version": f"{_PYTHON}.0", "extra": ""}
+ENVIRONMENT: Final = {"python_version": _PYTHON, "python_full_version": f"{_PYTHON}.0"}
 """What is not this machine's where markers of the image's packages are evaluated."""
 # glibc of Debian 12; wheels for older ones run on it as well.
 _GLIBC_MINORS: Final = range(36, 16, -1)
@@ -76,6 +76,7 @@ def fetch_own(requirements: Path, machine: str, folder: Path) -> Path:
     install = ("install", *options, *_platform_options(machine))
     _pip(*install, "-r", str(listed))
     while missing := _missing_of(target, lines):
+        listed.write_text("".join(f"{package.name}=={package.version}\n" for package in _packages_in(target)))
         _pip(*install, "-c", str(listed), *missing)
         if missing == _missing_of(target, lines):
             raise EnvironmentFault(f"pip does not install {', '.join(missing)} for Python {_PYTHON}")
@@ -83,23 +84,36 @@ def fetch_own(requirements: Path, machine: str, folder: Path) -> Path:
 
 
 def _missing_of(target: Path, lines: Sequence[str]) -> list[str]:
-    """What packages and lines need on the image's Python and pip left out: it evaluates markers on its own."""
+    """What lines and packages need on the image's Python and pip left out: it evaluates markers on its own."""
     from packaging.requirements import InvalidRequirement, Requirement
     from packaging.utils import canonicalize_name
 
-    packages = list(distributions(path=[str(target)]))
-    present = {canonicalize_name(package.name) for package in packages} | {"upheaval"}
-    missing = []
-    for text in [*lines, *(need for package in packages for need in package.requires or ())]:
+    packages = {canonicalize_name(package.name): package for package in _packages_in(target)}
+    missing: dict[str, None] = {}
+    looked_at: set[tuple[str, str]] = set()
+    left = [(line.partition(" #")[0].partition(" --hash")[0].rstrip(" \\"), "") for line in lines]
+    while left:
+        text, extra = left.pop()
         try:
-            need = Requirement(text.partition(" #")[0].partition(" --hash")[0].rstrip(" \\"))
+            need = Requirement(text)
         except InvalidRequirement:
             continue  # an option, a file or an address: nothing that has a marker
-        is_needed = need.marker is not None and need.marker.evaluate(ENVIRONMENT)
-        if is_needed and canonicalize_name(need.name) not in present:
-            need.marker = None
-            missing.append(str(need))
-    return missing
+        if need.marker is not None and not need.marker.evaluate({**ENVIRONMENT, "extra": extra}):
+            continue
+        name = canonicalize_name(need.name)
+        if name not in packages:
+            if name != "upheaval":
+                need.marker = None
+                missing[str(need)] = None
+            continue
+        for wanted in {(name, wanted) for wanted in ("", *need.extras)} - looked_at:
+            looked_at.add(wanted)
+            left += [(text, wanted[1]) for text in packages[name].requires or ()]
+    return sorted(missing)
+
+
+def _packages_in(folder: Path) -> list[Distribution]:
+    return list(distributions(path=[str(folder)]))
 
 
 def _lines_of(requirements: Path, within: Sequence[Path]) -> list[str]:

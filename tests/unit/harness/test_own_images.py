@@ -103,10 +103,10 @@ def test_a_package_that_only_the_images_python_needs_is_fetched(
     wheels.mkdir()
     work.mkdir()
     newer = 'python_version >= "3.99"'
-    make_wheel(wheels, "greeting", needs=f"words; {newer}")
+    make_wheel(wheels, "greeting", needs=f'words; extra == "long" and {newer}')
     for name in ("words", "more", "other"):
         make_wheel(wheels, name)
-    (service / "requirements.txt").write_text(f'greeting==1.0\nmore; {newer}\nother; python_version < "3"\n')
+    (service / "requirements.txt").write_text(f'greeting[long]==1.0\nmore; {newer}\nother; python_version < "3"\n')
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
     monkeypatch.setitem(packages.ENVIRONMENT, "python_version", "3.99")
