@@ -3,7 +3,7 @@
 import os
 import uuid
 from collections.abc import Collection, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from upheaval.accepts import Accepts
 from upheaval.checkers.judge import verify_run
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Report, Verdict
 from upheaval.cluster import Witnesses, end_run, needs_closing_snapshot, perform
-from upheaval.errors import EnvironmentFault, UsageError
+from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
 from upheaval.operations.restore import Source, examine, with_protocol_of
 from upheaval.records import (
     OWN_SYSTEM,
@@ -22,7 +23,9 @@ from upheaval.records import (
     AdminCommand,
     ControlRecord,
     Converge,
+    Failure,
     RunFolder,
+    add_failure,
     read_schema,
     service_folder,
 )
@@ -422,13 +425,27 @@ class Cluster:
         return self._running().target.converge(timeout_s)
 
     def end(self) -> None:
-        """End the run so that it can be judged: stop the load, heal, converge, and take the cluster down."""
+        """End the run so that it can be judged: stop the load, heal, converge, and take the cluster down.
+
+        Raises `UnknownOutcome` for a cluster that does not heal, which stays up, and for a load that failed: then the
+        run has ended all the same, and records that.
+        """
         if not self._has_ended:
-            self.workload.stop()
-            self.heal()
-            needs = needs_closing_snapshot(self.service, has_commands=self._has_commands)
-            end_run(self._running().target, takes_snapshot=needs)
+            try:
+                self.workload.stop()
+            except UnknownOutcome as error:
+                with suppress(UnknownOutcome):
+                    self._come_to_rest()
+                self.down()
+                add_failure(self.run, Failure(Promise.RUN_ENDED, " ".join(str(error).split())))
+                raise
+            self._come_to_rest()
         self.down()
+
+    def _come_to_rest(self) -> None:
+        self.heal()
+        needs = needs_closing_snapshot(self.service, has_commands=self._has_commands)
+        end_run(self._running().target, takes_snapshot=needs)
 
     def verify(self) -> Report:
         """`end` the run and judge it: check every promise."""
