@@ -106,9 +106,6 @@ class _Run:
 
     def note(self, report: pytest.TestReport, error: BaseException | None) -> None:
         """What a phase, or a subtest, of the test came to."""
-        if isinstance(error, KeyboardInterrupt | pytest.exit.Exception):
-            # Only subtests report it.
-            return
         if report.failed:
             if self.end is not _End.FAILED:
                 self.error, self.why = error, report.longrepr if isinstance(report.longrepr, str) else ""
@@ -520,7 +517,10 @@ def _note(item: pytest.Item, run: _Run, report: pytest.TestReport, error: BaseEx
     if is_last and run.is_ending:
         _fail_expected_or_not(report)
     had_failed = run.end is _End.FAILED
-    run.note(report, error)
+    ends_session = isinstance(error, KeyboardInterrupt | pytest.exit.Exception)
+    # Only a subtest reports that it ends. With --pdb, Ctrl-C fails the test and the session goes on.
+    if not ends_session or (isinstance(error, KeyboardInterrupt) and item.config.getoption("usepdb", False)):
+        run.note(report, error)
     if run.end is _End.FAILED and not had_failed:
         # The properties of the test go into JUnit files, those of this report to the end of the output.
         properties = [(RUN_PROPERTY, str(run.folder)), (REPLAY_PROPERTY, run.replay)]
@@ -579,7 +579,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
             if name == UNENDED_PROPERTY:
                 lines[f"{report.nodeid} unended"] = [f"{report.nodeid}: {text}"]
     for outcome in ("failed", "error"):
-        for report in terminalreporter.getreports(outcome):
+        for report in terminalreporter.stats.get(outcome, ()):
             properties = dict(getattr(report, "user_properties", ()))
             if REPLAY_PROPERTY in properties:
                 from upheaval.testing.run_folders import last_lines_of
