@@ -29,13 +29,13 @@ MARKER = "upheaval"
 RUN_PROPERTY = "upheaval_run"
 REPLAY_PROPERTY = "upheaval_replay"
 SEED_PROPERTY = "upheaval_seed"
+UNENDED_PROPERTY = "upheaval_unended"
 SEED_FIXTURE = "upheaval_seed"
 CLUSTER_FIXTURE = "upheaval_cluster"
 FAILED_SEEDS = "upheaval/failed-seeds"
 """In pytest's cache: the simulated seeds that failed last time, by the test without its parameters."""
 REMEMBERED_MAX = 20
 DETAIL_MAX = 300
-LAST_LINES = 5
 _FROM_INI = ("service", "source", "image", "model", "schema", "client", "system", "launcher", "jvm")
 _MARKER_OPTIONS = (
     *_FROM_INI,
@@ -101,12 +101,11 @@ class _Run:
         """`verify` fails it without a failure in the manifest."""
         self.error: BaseException | None = None
         self.why = ""
+        self.unended = ""
+        """What its verdict lacks, as its cluster or its load did not end in order; empty if they did."""
 
     def note(self, report: pytest.TestReport, error: BaseException | None) -> None:
         """What a phase, or a subtest, of the test came to."""
-        if isinstance(error, KeyboardInterrupt | pytest.exit.Exception):
-            # Only subtests report it.
-            return
         if report.failed:
             if self.end is not _End.FAILED:
                 self.error, self.why = error, report.longrepr if isinstance(report.longrepr, str) else ""
@@ -361,10 +360,13 @@ def _judge(cluster: "Cluster", run: _Run) -> None:
     if report is None:
         try:
             report = cluster.verify()
-        except UnknownOutcome:
-            # The test left a cluster that does not heal. What it did until then is judged all the same.
+        except UnknownOutcome as error:
+            # The cluster does not heal, or its load failed. What the test did until then is judged all the same.
             cluster.down()
             report = cluster.verify()
+            run.unended = (
+                f"verdict {report.verdict.text}, as its run did not end in order: {' '.join(str(error).split())}"
+            )
     if any(finding.fails_test for finding in report.findings):
         what = "run is invalid" if report.verdict is Verdict.INVALID else "model or promises judge nothing"
         off = f"if you intend this, use @pytest.mark.{MARKER}(verify=False)"
@@ -515,7 +517,10 @@ def _note(item: pytest.Item, run: _Run, report: pytest.TestReport, error: BaseEx
     if is_last and run.is_ending:
         _fail_expected_or_not(report)
     had_failed = run.end is _End.FAILED
-    run.note(report, error)
+    ends_session = isinstance(error, KeyboardInterrupt | pytest.exit.Exception)
+    # Only a subtest reports that it ends. With --pdb, Ctrl-C fails the test and the session goes on.
+    if not ends_session or (isinstance(error, KeyboardInterrupt) and item.config.getoption("usepdb", False)):
+        run.note(report, error)
     if run.end is _End.FAILED and not had_failed:
         # The properties of the test go into JUnit files, those of this report to the end of the output.
         properties = [(RUN_PROPERTY, str(run.folder)), (REPLAY_PROPERTY, run.replay)]
@@ -524,6 +529,8 @@ def _note(item: pytest.Item, run: _Run, report: pytest.TestReport, error: BaseEx
     if run.seed is not None and (report.failed or (is_last and run.end is _End.PASSED)):
         report.user_properties.append((SEED_PROPERTY, run.seed))
     if is_last:
+        if run.unended:
+            report.user_properties.append((UNENDED_PROPERTY, run.unended))
         try:
             _settle(item, run)
         except Exception as reason:  # noqa: BLE001 - a full disk, say, fails this test and does not end the session
@@ -562,33 +569,26 @@ def _hides(excinfo: "pytest.ExceptionInfo[BaseException]") -> bool:
     return _is_ours(excinfo.value)
 
 
-def _last_lines(folder: str) -> list[str]:
-    """The last log lines of each member, and how to see the rest."""
-    from upheaval.errors import HarnessError
-    from upheaval.records import RunFolder
-    from upheaval.report.logs import last_lines
-
-    try:
-        logged = last_lines(RunFolder(folder), LAST_LINES)
-    except HarnessError:
-        # The run had hardly begun.
-        return []
-    lines = [line for log_line in logged for line in str(log_line).splitlines()]
-    return [*lines, f"logs of the members: {shlex.join(['upheaval', 'logs', folder])}"]
-
-
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """For each failed test of ours, how it is replayed and judged, and the last log lines of its members."""
+    """For each failed test of ours, how it is replayed and judged, and the last log lines of its members. For any other
+    what its verdict lacks.
+    """
     lines: dict[str, list[str]] = {}
+    for report in (report for reports in terminalreporter.stats.values() for report in reports):
+        for name, text in getattr(report, "user_properties", ()):
+            if name == UNENDED_PROPERTY:
+                lines[f"{report.nodeid} unended"] = [f"{report.nodeid}: {text}"]
     for outcome in ("failed", "error"):
-        for report in terminalreporter.getreports(outcome):
+        for report in terminalreporter.stats.get(outcome, ()):
             properties = dict(getattr(report, "user_properties", ()))
             if REPLAY_PROPERTY in properties:
+                from upheaval.testing.run_folders import last_lines_of
+
                 folder = str(properties[RUN_PROPERTY])
                 lines[report.nodeid] = [
                     f"{report.nodeid} left runs/{Path(folder).name}: {properties[REPLAY_PROPERTY]}",
                     f"    what it left is judged by: {shlex.join(['upheaval', 'verify', folder])}",
-                    *(f"    {line}" for line in _last_lines(folder)),
+                    *(f"    {line}" for line in last_lines_of(folder)),
                 ]
     if lines:
         terminalreporter.section("upheaval runs")

@@ -41,13 +41,17 @@ def test_the_commands_of_the_page_do_what_it_says(tmp_path: Path) -> None:
         assert verify_run(tmp_path / name).finding(Promise.BACKED_UP).verdict is Verdict.VALID
 
 
-def test_the_test_of_the_page_passes(tmp_path: Path) -> None:
+def test_the_test_of_the_page_passes_more_than_once(tmp_path: Path) -> None:
     (block,) = [block for block in blocks_of(PAGE) if block.info == "python"]
     (tmp_path / "test_page.py").write_text(block.text + "\n")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--runtime", "simulated", "test_page.py"]
+    options = ("-p", "no:cacheprovider", "--basetemp", str(tmp_path / "made"), "--seeds", "1..2")
+    command = [sys.executable, "-m", "pytest", "-q", *options, "test_page.py"]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
     done = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert verify_run(tmp_path / "runs" / "restored").finding(Promise.BACKED_UP).verdict is Verdict.VALID
+    restored = {folder.resolve() for folder in (tmp_path / "made").glob("*/new")}
+    assert len(restored) == 2
+    for run in restored:
+        assert verify_run(run).finding(Promise.BACKED_UP).verdict is Verdict.VALID

@@ -181,6 +181,17 @@ def test_a_collected_run_whose_files_are_removed_by_command_is_sealed_again(clus
     assert verify_run(cluster.folder).finding(Promise.EVIDENCE_SEALED).verdict is Verdict.VALID
 
 
+def test_the_page_heals_all_faults_of_the_commands_which_have_no_names(cluster: ProcessCluster) -> None:
+    cluster.member(0).pause()
+    cluster.member(1).kill()
+    hands = Hands(cluster)
+    hands.heal_all()
+    assert [fault.heal_proof is not None and fault.heal_proof.holds for fault in cluster.run.read_faults()] == [
+        True
+    ] * 2
+    assert [done.answer for done in hands.done] == ["done"]
+
+
 def test_a_link_fault_that_is_there_in_part_is_on_record_and_can_be_healed(tmp_path: Path) -> None:
     cluster = ProcessCluster.create(tmp_path / "c", ClusterSpec(members=2))
     try:
@@ -197,6 +208,23 @@ def test_a_link_fault_that_is_there_in_part_is_on_record_and_can_be_healed(tmp_p
         assert not record.inject_proof.holds
         hands.heal(record.name)
         assert hands.open_faults() == []
+    finally:
+        end_without_trace(cluster)
+
+
+def test_a_page_that_ends_heals_what_only_its_process_can_heal(tmp_path: Path) -> None:
+    cluster = ProcessCluster.create(tmp_path / "c", ClusterSpec(members=3))
+    try:
+        cluster.use_links(ProxiedLinks(cluster, 1))
+        cluster.up()
+        hands = Hands(cluster)
+        hands.inject("kill member-2")
+        hands.inject("blackhole member-0 <-> member-1")
+        hands.close()
+        killed, cut = cluster.run.read_faults()
+        assert killed.heal_end_ns is None, "a command can heal it"
+        assert cut.heal_proof is not None
+        assert cut.heal_proof.holds
     finally:
         end_without_trace(cluster)
 

@@ -33,6 +33,9 @@ class Doubtful(ClusterUser):
         answer = self.call("ask", b"%d" % self.new_id())
         assert answer == b"something else", "not what I thought"
 
+    def on_stop(self):
+        assert self.number < 0, "not at the end, either"
+
 class Mistaken(ClusterUser):
     @task
     def write(self):
@@ -146,9 +149,11 @@ def test_what_a_users_task_raises_is_told_and_is_no_success(folder: Path, load: 
     assert result["verdict"] == "invalid"
     (broken,) = [each for each in result["promises"] if each["verdict"] == "invalid"]
     number = OWN_USER.splitlines().index('        assert answer == b"something else", "not what I thought"') + 1
-    text = f"AssertionError: not what I thought ({folder.parent / 'callers.py'}:{number} in ask)"
-    assert (broken["promise"], broken["detail"]) == (Promise.TASKS_PASSED, text)
-    assert result["statistics"]["raised"] == {text: require_agreement(result)}
+    callers = folder.parent / "callers.py"
+    text = f"AssertionError: not what I thought ({callers}:{number} in ask)"
+    at_end = f"AssertionError: not at the end, either ({callers}:{number + 3} in on_stop)"
+    assert (broken["promise"], broken["detail"]) == (Promise.TASKS_PASSED, f"{text} (and 1 other texts)")
+    assert result["statistics"]["raised"] == {text: require_agreement(result), at_end: 2}
     assert main(["verify", str(folder)]) == 1
 
 

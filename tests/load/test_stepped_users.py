@@ -7,7 +7,7 @@ import pytest
 
 from upheaval.errors import EnvironmentFault
 from upheaval.load.own import without_patches
-from upheaval.records import Operation, Outcome, SessionEnd
+from upheaval.records import Operation, Outcome, SessionEnd, Stray, answer_text
 from upheaval.workload import WorkloadSettings
 from upheaval_node.ports import Buffer
 from upheaval_node.types import MS, NEVER_NS, NULL_VALUE, Now, S
@@ -47,6 +47,7 @@ class Opened:
 
     def __init__(self, cluster: Cluster, number: int) -> None:
         self.is_closed = False
+        self.has_leader = True
         self._cluster = cluster
         self._number = number
         self._open_ns = cluster.now_ns + cluster.connect_ns
@@ -54,7 +55,7 @@ class Opened:
 
     @property
     def is_connected(self) -> bool:
-        return not self.is_closed and self._cluster.now_ns >= self._open_ns
+        return not self.is_closed and self.has_leader and self._cluster.now_ns >= self._open_ns
 
     @property
     def session_id(self) -> int:
@@ -76,19 +77,25 @@ class Opened:
         self._answers.append(bytes(parts[0]))
         return 1
 
+    def push(self, message: bytes) -> None:
+        self._answers.append(message)
+
     def close(self) -> None:
         self.is_closed = True
 
 
 def load_on(
-    cluster: Cluster, record: Callable[[Operation], None], record_end: Callable[[SessionEnd], None]
+    cluster: Cluster,
+    record: Callable[[Operation], None],
+    record_end: Callable[[SessionEnd], None] = lambda _: None,
+    record_stray: Callable[[Stray], None] = lambda _: None,
 ) -> UserLoad:
     return UserLoad(
         WorkloadSettings(slots=1, rate=10, operation_timeout_ns=S, user=f"{__name__}:Asker"),
         open_session=cluster.open_session,  # type: ignore[arg-type]
         record=record,
         record_end=record_end,
-        record_stray=lambda _: None,
+        record_stray=record_stray,
         clock_ns=lambda: cluster.now_ns,
     )
 
@@ -125,7 +132,29 @@ def test_a_history_that_cannot_be_written_ends_the_load_and_is_no_error_of_a_use
         raise EnvironmentFault(f"cannot write {operation}")
 
     cluster = Cluster()
-    load = load_on(cluster, record, lambda _: None)
+    load = load_on(cluster, record)
     with pytest.raises(EnvironmentFault, match="cannot write"):
         run(load, cluster, 2)
     assert load.raised == []
+
+
+def test_a_message_that_came_before_the_request_was_sent_is_not_its_answer() -> None:
+    cluster = Cluster()
+    operations: list[Operation] = []
+    strays: list[Stray] = []
+    load = load_on(cluster, operations.append, record_stray=strays.append)
+    run(load, cluster, 1)
+    (session,) = cluster.sessions
+    session.has_leader = False
+    run(load, cluster, 0.4)
+    waited = len(operations)
+    session.has_leader = True
+    session.push(b"news of the new leader")
+    run(load, cluster, 1)
+    load.stop()
+    run(load, cluster, 1)
+    assert len(operations) > waited
+    assert {operation.outcome for operation in operations} == {Outcome.OK}
+    news = answer_text(b"news of the new leader")
+    assert [stray.text for stray in strays] == [news]
+    assert news not in [operation.result for operation in operations]

@@ -23,10 +23,11 @@ from upheaval_node.protocol.session_header import pack_session_header
 from upheaval_node.types import MS, S
 
 with without_patches():
-    from locust import between, task
+    from locust import TaskSet, between, task
     from locust.env import Environment
     from locust.exception import StopUser
 
+    from upheaval.load.raised_on_stop import report_on_stop
     from upheaval.load.users import ClusterUser, LoadContext
 
 LIMIT_S = 30
@@ -157,6 +158,48 @@ def test_a_session_ends_with_its_user_whatever_the_class_does_in_on_stop() -> No
     user.run()
     assert context.client.is_closed
     assert [end.session for end in context.ends] == [Instant.session_id]
+
+
+class Audited(Plain):
+    def on_stop(self) -> None:
+        raise AssertionError("lost money")
+
+    @task
+    class Part(TaskSet):  # type: ignore[misc]
+        def on_stop(self) -> None:
+            raise AssertionError("lost more")
+
+        @task
+        def leave(self) -> None:
+            raise StopUser
+
+
+class Begun(Plain):
+    def on_start(self) -> None:
+        raise AssertionError("no account")
+
+
+class Stopped(Plain):
+    def on_stop(self) -> None:
+        raise StopUser
+
+    @task
+    def leave(self) -> None:
+        raise StopUser
+
+
+@pytest.mark.parametrize(
+    ("kind", "texts"),
+    [(Audited, ["lost more", "lost money"]), (Begun, ["no account"]), (Stopped, [])],
+)
+def test_what_a_hook_raises_is_reported_once(kind: type[ClusterUser], texts: list[str]) -> None:
+    report_on_stop(kind)
+    user, _ = user_of(kind, Context(Instant(), rate=0))
+    raised: list[str] = []
+    user.environment.events.user_error.add_listener(lambda exception, **_: raised.append(str(exception)))
+    with pytest.raises(AssertionError if texts else StopUser):
+        user.run()
+    assert raised == texts
 
 
 class Greeting(Member):

@@ -12,7 +12,8 @@ from support.own_services import SERVICES, importable
 from support.valid import require_valid
 from upheaval import Cluster, CorrelationAt, NotSent, UsageError, Verdict
 from upheaval.checkers.promises import Promise
-from upheaval.records import Outcome
+from upheaval.records import Outcome, call_digest
+from upheaval_node.ports import Buffer
 from upheaval_node.types import S
 
 BID = struct.Struct("<qq")
@@ -88,6 +89,29 @@ def test_a_request_is_tried_again_after_a_wait_and_each_try_is_a_call(tmp_path: 
     assert [each.outcome is Outcome.OK for each in tries] == [False] * (len(tries) - 1) + [True]
     assert len(tries) > 1
     assert all(later.invoke_ns - earlier.invoke_ns >= S // 2 for earlier, later in pairwise(tries))
+
+
+@pytest.mark.parametrize("runtime", ["simulated", pytest.param("process", marks=pytest.mark.nightly)])
+def test_what_raises_in_a_request_ends_that_alone_and_the_history_has_each_call(runtime: str, tmp_path: Path) -> None:
+    def wrong(message: Buffer) -> bool:
+        raise KeyError(bytes(message))
+
+    with auction(tmp_path, runtime) as cluster:
+        mistaken, right = cluster.client(accepts=wrong), cluster.client(accepts=CorrelationAt(0))
+        with pytest.raises(KeyError):
+            mistaken.request(BID.pack(1, 1))
+        with pytest.raises(KeyError):
+            cluster.together((mistaken, BID.pack(2, 1)), (right, BID.pack(3, 1)))
+        with pytest.raises(UsageError):
+            cluster.together((right, BID.pack(4, 1)), (cluster.client(accepts=CorrelationAt(99)), BID.pack(5, 1)))
+        assert right.request(BID.pack(6, 1)) == BID.pack(6, 1)
+        report = cluster.verify()
+    assert report.finding(Promise.HISTORY_COMPLETE).verdict is Verdict.VALID, report
+    outcomes = {call.value: call.outcome for call in cluster.run.read_history()}
+    expected = [Outcome.UNKNOWN, Outcome.UNKNOWN, Outcome.OK]
+    assert [outcomes[call_digest(BID.pack(number, 1))] for number in (1, 2, 3)] == expected
+    assert outcomes[call_digest(BID.pack(6, 1))] is Outcome.OK
+    assert outcomes[call_digest(BID.pack(4, 1))] in (Outcome.FAIL, Outcome.OK)
 
 
 def test_requests_that_a_shipped_service_refuses_are_counted_with_the_first_reason(tmp_path: Path) -> None:

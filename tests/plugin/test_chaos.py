@@ -127,7 +127,7 @@ def test_a_fault_that_was_not_done_fails_the_test(tmp_path: Path, name: str) -> 
     run = RunFolder(tmp_path / "run")
     backend = NothingImposed(run, ClusterSpec(members=3), seed=1)
     backend.up(30)
-    chaos = Chaos(backend, components="together")
+    chaos = Chaos(lambda: backend, components="together")
     with pytest.raises(UnknownOutcome, match="-1', not proved: ") as raised:
         FAULTS[name](chaos)
     assert "\n" not in str(raised.value)

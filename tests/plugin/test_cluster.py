@@ -1,5 +1,6 @@
 """`Cluster` without pytest's fixtures: components killed alone, and what it refuses."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -7,9 +8,13 @@ import pytest
 
 from support.valid import require_valid
 from upheaval import Cluster, HarnessError
+from upheaval.errors import UsageError
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.system import ClusterSpec
 from upheaval.system.process_table import processes_of
+from upheaval_chaos.faults import Members
+from upheaval_chaos.link_faults import LinkFault
+from upheaval_chaos.target import LinkFaultKind
 
 
 @pytest.mark.heavy
@@ -85,3 +90,55 @@ def test_a_cluster_ends_and_leaves_no_sockets_though_its_faults_cannot_be_writte
     cluster.down()
     assert processes_of(cluster.config.run_id) == []
     assert not [entry for entry in (tmp_path / "run").rglob("*") if entry.is_socket()]
+
+
+AFTER_THE_END: dict[str, Callable[[Cluster], object]] = {
+    "up": Cluster.up,
+    "start": lambda cluster: cluster.start(0),
+    "start_all": Cluster.start_all,
+    "restart_from_snapshot": Cluster.restart_from_snapshot,
+    "heal": Cluster.heal,
+    "kill": lambda cluster: cluster.kill(0),
+    "inject": lambda cluster: cluster.chaos.inject(
+        LinkFault(LinkFaultKind.BLACKHOLE, Members(member_id=0), Members(member_id=1))
+    ),
+    "client": Cluster.client,
+    "workload": lambda cluster: cluster.workload.start(),
+    "backup": lambda cluster: cluster.backup.start(),
+    "standby": lambda cluster: cluster.standby.start(),
+    "converge": Cluster.converge,
+}
+
+
+@pytest.mark.parametrize("what", AFTER_THE_END)
+def test_a_cluster_that_has_ended_starts_nothing_more(tmp_path: Path, what: str) -> None:
+    with Cluster(runtime="simulated", folder=tmp_path / "run") as cluster:
+        first = cluster.verify()
+        with pytest.raises(UsageError, match="this cluster has ended, by verify, end or down: make another one"):
+            AFTER_THE_END[what](cluster)
+        assert not any(status.alive for status in cluster.status())
+        assert cluster.verify() == first
+    assert cluster.backup.folder == tmp_path / "run" / "backup-0"
+
+
+@pytest.mark.heavy
+def test_an_end_that_was_interrupted_is_made_good_and_is_final(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(members=1, folder=tmp_path / "run")
+    run_id = cluster.run.read_manifest().run_id
+    cluster.up()
+
+    def interrupted(cluster: ProcessCluster) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ProcessCluster, "note_companions", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            cluster.down()
+    assert processes_of(run_id)
+    with pytest.raises(UsageError, match="this cluster has ended"):
+        cluster.up()
+    cluster.down()
+    assert processes_of(run_id) == []
+    with pytest.raises(UsageError, match="this cluster has ended"):
+        cluster.up()
+    assert processes_of(run_id) == []

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from support.stranger import wait_until_ended, waiting_pytest
+from support.stranger import pytest_in, wait_until_ended, waiting_pytest
+from upheaval.checkers.promises import Promise
+from upheaval.records import Failure, RunFolder
 from upheaval.runtimes.abandoned import end_abandoned
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.system import ClusterSpec
@@ -24,6 +26,16 @@ def test_nothing_runs_after_an_interrupt(tmp_path: Path, python: Path, options: 
         os.killpg(started.pid, signal.SIGINT)
         wait_until_ended(started, run_id)
         assert processes_of(run_id) == []
+
+
+def test_a_test_that_is_interrupted_in_the_debugger_fails_and_leaves_its_run(tmp_path: Path, python: Path) -> None:
+    (tmp_path / "test_it.py").write_text("def test_hangs(cluster):\n    raise KeyboardInterrupt\n")
+    done = pytest_in(tmp_path, python, "--runtime", "simulated", "--pdb", typed="c\n", timeout_s=600)
+    assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout
+    assert "test_it.py::test_hangs left runs/test_hangs-" in done.stdout
+    (folder,) = (tmp_path / "runs").iterdir()
+    (failure,) = RunFolder(folder).read_manifest().failures
+    assert failure == Failure(Promise.TEST_PASSED, "test_it.py::test_hangs: KeyboardInterrupt:")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.nightly)])

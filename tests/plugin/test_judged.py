@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from support.stranger import pytest_in, require_nothing_running
+from upheaval.checkers.promises import Promise
 from upheaval.cli.main import main
+from upheaval.records import Failure, RunFolder
 
 SERVICE = """
 from upheaval import ClusteredService
@@ -144,6 +146,28 @@ def test_fails_in_a_fixture_of_its_own(filled):
     pass
 """
 
+UNENDED = """
+import pytest
+from upheaval import UnknownOutcome
+from upheaval.records import HistoryWriter
+
+pytestmark = pytest.mark.upheaval(service="workbench", members=1)
+
+def test_has_a_load_that_fails(cluster, workload, monkeypatch):
+    add = HistoryWriter.add
+    def add_or_fail(writer, operation):
+        add(writer, operation)
+        if workload.counts.ok > 50:
+            raise OSError(28, "No space left on device")
+    monkeypatch.setattr(HistoryWriter, "add", add_or_fail)
+    workload.wait_for(40)
+    with pytest.raises(UnknownOutcome, match="the load ended: OSError"):
+        workload.wait_for(1000, timeout_s=60)
+
+def test_is_in_order(cluster, workload):
+    workload.wait_for(5)
+"""
+
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
@@ -219,3 +243,17 @@ def test_an_expected_failure_covers_the_body_and_neither_the_verdict_nor_the_clu
     for name, detail in details.items():
         assert main(["verify", str(folders[name])]) == 1
         assert detail in capsys.readouterr().out
+
+
+def test_a_load_that_failed_is_named_and_the_cluster_is_judged_to_its_end(repository: Path, python: Path) -> None:
+    (repository / "test_it.py").write_text(UNENDED)
+    done = pytest_in(repository, python, "--upheaval-keep-runs", "-n", "1", timeout_s=600)
+    assert done.returncode == 0, done.stdout
+    why = "the load ended: OSError [Errno 28] No space left on device"
+    line = f"test_it.py::test_has_a_load_that_fails: verdict unknown, as its run did not end in order: {why}"
+    assert [found for found in done.stdout.splitlines() if "did not end in order" in found] == [line], done.stdout
+    (folder,) = (repository / "runs").glob("test_has_a_load_that_fails*")
+    manifest = RunFolder(folder).read_manifest()
+    assert manifest.converge is not None
+    assert manifest.failures == (Failure(Promise.RUN_ENDED, why),)
+    require_nothing_running(repository)

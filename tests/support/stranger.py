@@ -120,12 +120,20 @@ def pytest_in(
     timeout_s: float = 120,
     variables: Mapping[str, str] = MappingProxyType({}),
     pass_fds: tuple[int, ...] = (),
+    typed: str | None = None,
 ) -> "subprocess.CompletedProcess[str]":
-    """Run the tests of a folder as its owner would; it inherits the descriptors `pass_fds`."""
+    """Run the tests of a folder as its owner would; it inherits the descriptors `pass_fds`, and reads `typed`."""
     command = [str(python), "-m", "pytest", "-p", "no:cacheprovider", *options]
     surroundings = {**environment(), **variables}
     return subprocess.run(
-        command, cwd=folder, env=surroundings, capture_output=True, text=True, timeout=timeout_s, pass_fds=pass_fds
+        command,
+        cwd=folder,
+        env=surroundings,
+        input=typed,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        pass_fds=pass_fds,
     )
 
 

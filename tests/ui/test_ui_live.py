@@ -15,6 +15,7 @@ from support.page_servers import LONG_S, Answer, ask, serving
 from upheaval.checkers.promises import Promise
 from upheaval.cli.main import main
 from upheaval.errors import EnvironmentFault
+from upheaval.runtimes.cluster_file import has_cluster
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.scenario import load_scenario
 from upheaval.ui.programs import Programs
@@ -183,6 +184,39 @@ def test_what_the_server_started_ends_with_it(tmp_path: Path) -> None:
         assert lone.is_running()
     end_without_trace(lone)
     assert lone.run.read_manifest().sealed is not None
+
+
+def test_a_cluster_that_starts_has_no_page_until_it_has_started(
+    server: PageServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_start = threading.Event()
+    up = ProcessCluster.up
+
+    def up_later(cluster: ProcessCluster, timeout_s: float) -> int:
+        leader = up(cluster, timeout_s)
+        assert may_start.wait(LONG_S)
+        return leader
+
+    monkeypatch.setattr(ProcessCluster, "up", up_later)
+    starting = threading.Thread(target=start, args=(server,), kwargs={"name": "slow", "members": 1})
+    starting.start()
+    try:
+        path = server.folder / "slow"
+        wait_until(
+            lambda: has_cluster(path) and ProcessCluster.open(path).leader() is not None,
+            timeout_s=LONG_S,
+            describe=lambda: "it does not start",
+        )
+        early = act(server, "load-start", {"users": 1, "rate": 5}, "slow")
+        again = start(server, name="slow", members=1)
+    finally:
+        may_start.set()
+        starting.join(LONG_S)
+    assert (early.status, "slow is starting: wait until it has a leader" in early.text) == (400, True), early
+    assert (again.status, "slow exists" in again.text) == (400, True), again
+    assert act(server, "load-start", {"users": 1, "rate": 5}, "slow").json["is_on"]
+    assert act(server, "end", run="slow").status == 200
+    assert not ProcessCluster.open(path).is_running()
 
 
 def test_a_command_of_the_page_ends_with_the_server() -> None:

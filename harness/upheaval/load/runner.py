@@ -37,6 +37,7 @@ from locust.stats import RequestStats, stats_history
 from upheaval.errors import EnvironmentFault
 from upheaval.load.fault_rows import STATS_PATH, TAB, with_faults
 from upheaval.load.raised_by_users import TEXTS_MAX, text_of
+from upheaval.load.raised_on_stop import report_on_stop
 from upheaval.load.settings import PROGRESS, RATE, READY, STATISTICS, LoadSettings, Progress, Row, Statistics
 from upheaval.load.users import LoadContext, find_user
 from upheaval.records import HistoryWriter, Json, RunFolder
@@ -68,6 +69,7 @@ class Load:
         self._idle_s = 0.0
         """How long no user worked since the last request."""
         user_class = find_user(settings.user)
+        report_on_stop(user_class)
         self._history = HistoryWriter(Path(settings.history))
         self._run = run = RunFolder(Path(settings.history).parent)
         self._context = user_class.context_of_load = LoadContext(
@@ -173,7 +175,7 @@ class Load:
             self.counted.log_error(request_type, name, exception)
 
     def _on_raised(self, exception: Exception, **_: Any) -> None:
-        """Count what a task raised. Only a history that cannot be written ends the load."""
+        """Count what a user's code raised. Only a history that cannot be written ends the load."""
         if isinstance(exception, EnvironmentFault):
             self._end_for(exception)
         text = text_of(exception)

@@ -120,16 +120,17 @@ class SteppedClient:
             raise TimeoutExpired("no session within the time-out")
 
     def request(self, payload: Buffer, accepts: Test | None = None) -> bytes:
-        """The first message that `accepts` takes. Raises `NotSent`, or `OutcomeUnknown` once no answer can come, and
-        what `accepts` raises.
+        """The first message that `accepts` takes. A message that arrived before the request was sent is no answer.
+
+        Raises `NotSent`, or `OutcomeUnknown` once no answer can come, and what `accepts` raises.
         """
         session, self.invoke_ns = self.session, self._clock_ns()
         deadline_ns = self.invoke_ns + self._timeout_ns
         self._answers.clear()
         self._raised = None
+        self._send(session, payload, deadline_ns)
         self._accepts = accepts or (lambda _: True)
         try:
-            self._send(session, payload, deadline_ns)
             term = session.leadership_term_id
             self.wait(lambda: self._is_tested or session.is_closed or session.leadership_term_id != term, deadline_ns)
         finally:

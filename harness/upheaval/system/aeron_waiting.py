@@ -49,6 +49,8 @@ class BridgeWaitingClient:
         self._session: BridgeSession | None = None
         self._is_closed = False
         self._accepts: Callable[[Buffer], bool] | None = None
+        self._asked = 0
+        """The number of the last message that the bridge took."""
         self._received: list[bytes] = []
         self._given_back: set[int] = set()
 
@@ -104,16 +106,12 @@ class BridgeWaitingClient:
         deadline_ns = time.monotonic_ns() + self._timeout_ns
         self._received.clear()
         self._cycle.run_once(0)
-        self._accepts = accepts or _any
         self.invoke_ns = time.monotonic_ns()
-        try:
-            self._ask(session, payload, deadline_ns)
-            while not self._received:
-                # The bridge gives a message that is too long back at once.
-                self._cycle.run_until(lambda: session.is_closed, time.monotonic_ns() + RETRY_INTERVAL_NS)
-                self._ask(session, payload, deadline_ns)
-        finally:
-            self._accepts = None
+        self._ask(session, payload, accepts or _any, deadline_ns)
+        while not self._received:
+            # The bridge gives a message that is too long back at once.
+            self._cycle.run_until(lambda: session.is_closed, time.monotonic_ns() + RETRY_INTERVAL_NS)
+            self._ask(session, payload, accepts or _any, deadline_ns)
         return self._received.pop()
 
     def idle(self, seconds: float) -> None:
@@ -149,14 +147,20 @@ class BridgeWaitingClient:
         """Never: it only reacts to input."""
         return NEVER_NS
 
-    def _ask(self, session: BridgeSession, payload: Buffer, deadline_ns: int) -> None:
+    def _ask(
+        self, session: BridgeSession, payload: Buffer, accepts: Callable[[Buffer], bool], deadline_ns: int
+    ) -> None:
         """Offer the message once. Returns when there is an answer, or when the bridge has given the message back."""
-        number = self._send(session, payload, deadline_ns)
-        self._cycle.run_until(
-            lambda: bool(self._received) or session.is_closed or number in self._given_back, deadline_ns
-        )
-        # Messages that arrived together with the end of the session.
-        self._take(session)
+        number = self._asked = self._send(session, payload, deadline_ns)
+        self._accepts = accepts
+        try:
+            self._cycle.run_until(
+                lambda: bool(self._received) or session.is_closed or number in self._given_back, deadline_ns
+            )
+            # Messages that arrived together with the end of the session.
+            self._take(session)
+        finally:
+            self._accepts = None
         if not self._received and number not in self._given_back:
             why = f"the session ended ({session.error})" if session.is_closed else "no answer within the time-out"
             raise OutcomeUnknown(f"{why}: the outcome of the request is unknown")
@@ -175,9 +179,11 @@ class BridgeWaitingClient:
             self._cycle.run_once(min(RETRY_INTERVAL_NS, deadline_ns - now_ns))
 
     def _take(self, session: BridgeSession) -> int:
-        work = session.poll(self._on_message, POLL_LIMIT)
         self._given_back.update(session.given_back())
-        return work
+        if self._asked in self._given_back:
+            # What arrived with it is no answer: the cluster does not have the message.
+            self._accepts = None
+        return session.poll(self._on_message, POLL_LIMIT)
 
     def _on_message(self, position: int, payload: Buffer) -> None:  # noqa: ARG002 - the bridge does not tell it
         if self._accepts is not None and not self._received and self._accepts(payload):

@@ -1,5 +1,6 @@
 """`Backup`: the backup node of a test's cluster, on any runtime. It does not exist before `start`."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from upheaval.cluster import ACTION_TIMEOUT_S, companion_control
@@ -14,8 +15,10 @@ class Backup:
     that does not run, raises `UsageError`.
     """
 
-    def __init__(self, backend: Backend, name: str = BACKUP_NAME) -> None:
-        self._backend = backend
+    def __init__(self, running: Callable[[], Backend], name: str = BACKUP_NAME) -> None:
+        """`running` returns the backend, and raises once the cluster has ended."""
+        self._running = running
+        self._backend = running()
         self._name = name
 
     @property
@@ -31,7 +34,8 @@ class Backup:
         `source`: which member it copies from, `ANY`, `LEADER` or `FOLLOWER`. `replay_start`: where a new copy of the
         log begins, `BEGINNING` or `LATEST_SNAPSHOT`.
         """
-        companion_control.start(self._backend.target, CompanionConfig(self._name, source, replay_start), timeout_s)
+        config = CompanionConfig(self._name, source, replay_start)
+        companion_control.start(self._running().target, config, timeout_s)
 
     def stop(self) -> None:
         """Stop it in order."""

@@ -5,7 +5,7 @@ proofs; this module offers them to tests.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Final, Self
@@ -17,7 +17,7 @@ from upheaval.records import (
 )
 from upheaval.scenario import Inject, ScenarioError, parse_scenario
 from upheaval.system import COMPONENTS
-from upheaval.testing.backend import Backend
+from upheaval.testing.backend import Backend, Tested
 from upheaval_chaos.datagram_faults import DatagramFault
 from upheaval_chaos.driver import FaultDriver
 from upheaval_chaos.faults import Fault, Group, MemberFault, MemberFaultKind, Members, Selector, roster_of
@@ -80,13 +80,19 @@ class ActiveFault:
 class Chaos:
     """Injects faults. Each has a name for `heal`: the caller's, or one made from its kind (`kill-1`)."""
 
-    def __init__(self, backend: Backend, *, components: str, witnesses: Witnesses | None = None) -> None:
+    def __init__(self, running: Callable[[], Backend], *, components: str, witnesses: Witnesses | None = None) -> None:
+        """`running` returns the backend, and raises once the cluster has ended."""
+        backend = running()
+        self._running = running
         self._witnesses = witnesses or Witnesses(backend.target, "", is_on=False)
-        self._target = backend.target
         self._components = components
         self._driver = FaultDriver(backend.target, backend.record_fault)
         self._active: dict[str, ActiveFault] = {}
         self._counts: Counter[str] = Counter()
+
+    @property
+    def _target(self) -> Tested:
+        return self._running().target
 
     @property
     def active(self) -> list[ActiveFault]:
@@ -206,16 +212,16 @@ class Chaos:
 
     def inject(self, fault: Fault | str, *, name: str | None = None) -> ActiveFault:
         """Inject any fault of the catalogue, given as an object or as a line of a scenario: `pause follower`."""
-        kind = _kind_of(fault)
+        target, kind = self._target, _kind_of(fault)
         name = name or f"{kind}-{self._counts[kind] + 1}"
         if isinstance(fault, str):
             fault = self._parsed(name, fault)
         if _names_roles(fault):
-            self._target.wait_until_leader(WAIT_S)
+            target.wait_until_leader(WAIT_S)
         member_ids: Sequence[int] = ()
         if isinstance(fault, MemberFault):
             self._require_component(fault.component)
-            member_ids = fault.members.select(roster_of(self._target))
+            member_ids = fault.members.select(roster_of(target))
             self._require_free(member_ids, fault.component)
             fault = replace(fault, members=_of_ids(member_ids))
         if not self._active:

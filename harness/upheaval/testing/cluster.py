@@ -3,7 +3,7 @@
 import os
 import uuid
 from collections.abc import Collection, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from upheaval.accepts import Accepts
 from upheaval.checkers.judge import verify_run
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Report, Verdict
 from upheaval.cluster import Witnesses, end_run, needs_closing_snapshot, perform
-from upheaval.errors import EnvironmentFault, UsageError
+from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
 from upheaval.operations.restore import Source, examine, with_protocol_of
 from upheaval.records import (
     OWN_SYSTEM,
@@ -22,7 +23,9 @@ from upheaval.records import (
     AdminCommand,
     ControlRecord,
     Converge,
+    Failure,
     RunFolder,
+    add_failure,
     read_schema,
     service_folder,
 )
@@ -170,14 +173,14 @@ class Cluster:
         make_live = partial(self._make_live, links=links, machines=machines)
         make = self._make_simulated if runtime == SIMULATED else make_live
         self._backend = make(path, spec, origin)
+        self._has_ended = self._is_down = False
         taken = Witnesses(self._backend.target, service, is_on=witnesses)
-        self.chaos = Chaos(self._backend, components=components, witnesses=taken)
+        self.chaos = Chaos(self._running, components=components, witnesses=taken)
         self.workload = Workload(self)
-        self.backup = Backup(self._backend)
-        self.standby = Backup(self._backend, f"{STANDBY}-0")
+        self.backup = Backup(self._running)
+        self.standby = Backup(self._running, f"{STANDBY}-0")
         self._schema_file = spec.schema
         self._clients: list[Client] = []
-        self._is_down = False
         self._has_commands = False
         self._report: Report | None = None
 
@@ -222,20 +225,33 @@ class Cluster:
 
     def up(self, timeout_s: float = WAIT_S) -> int:
         """Start all members and wait for a leader that serves; returns its member id."""
-        return self._backend.target.up(timeout_s)
+        return self._running().target.up(timeout_s)
 
     def down(self) -> None:
-        """End load, clients and members; the run folder stays."""
+        """End load, clients and members; the run folder stays. An ended cluster cannot be started again."""
         if self._is_down:
             return
-        self._is_down = True
+        self._has_ended = True
         with ExitStack() as stack:
             # From the last to the first, each one even if another one fails.
-            stack.callback(self._backend.down)
+            stack.callback(self._end_members)
             stack.callback(self.chaos.give_up)
             for client in self._clients:
                 stack.callback(client.close)
             self.workload.stop()
+
+    def _end_members(self) -> None:
+        self._backend.down()
+        # Until then, as after an interrupt, another `down` tries again.
+        self._is_down = True
+
+    def _running(self) -> Backend:
+        """The backend, for whatever needs members that run. Raises `UsageError` once the cluster has ended: a verdict
+        covers a whole run, and nothing would end what a later start leaves.
+        """
+        if self._has_ended:
+            raise UsageError("this cluster has ended, by verify, end or down: make another one")
+        return self._backend
 
     def __enter__(self) -> Self:
         try:
@@ -265,11 +281,11 @@ class Cluster:
 
     def wait_until_leader(self, timeout_s: float = WAIT_S, *, other_than: int | None = None) -> int:
         """Wait for a leader that serves and return its member id. Raises `UnknownOutcome` when the time is over."""
-        return self._backend.target.wait_until_leader(timeout_s, other_than=other_than)
+        return self._running().target.wait_until_leader(timeout_s, other_than=other_than)
 
     def wait_until_caught_up(self, member_id: int, timeout_s: float = WAIT_S) -> None:
         """Wait until a member follows the leader, or leads."""
-        self._backend.target.wait_until_caught_up(self._known(member_id), timeout_s)
+        self._running().target.wait_until_caught_up(self._known(member_id), timeout_s)
 
     def expect_end(self, member_id: int) -> frozenset[str]:
         """Allow the running processes of a member to end in any way. Returns their names for `wait_until_ended`."""
@@ -286,7 +302,7 @@ class Cluster:
 
         `accepts` is the default for its requests.
         """
-        client = self._backend.client(timeout_s, accepts)
+        client = self._running().client(timeout_s, accepts)
         self._clients.append(client)
         return client
 
@@ -310,7 +326,7 @@ class Cluster:
         """
         return ask_together(
             [Ask(client, payload, accepts) for client, payload in asks],
-            self._backend.ask_round,
+            self._running().ask_round,
             retries=retries,
             retry_wait_s=retry_wait_s,
         )
@@ -325,19 +341,19 @@ class Cluster:
                 f"the workload drives the services {', '.join(SERVICES)}, this cluster runs {self.service}: "
                 "use cluster.client()"
             )
-        return self._backend.load(settings)
+        return self._running().load(settings)
 
     # --- commands of an operator, through the control toggle ---
 
     def snapshot(self, timeout_s: float = WAIT_S) -> int:
         """Order a snapshot, wait until all running members have it, and return its log position."""
         self._perform("snapshot", timeout_s)
-        return max(status.snapshot_position for status in self._backend.target.control_statuses())
+        return max(status.snapshot_position for status in self._running().target.control_statuses())
 
     def standby_snapshot(self, timeout_s: float = WAIT_S) -> int:
         """Order a snapshot by the standby, wait until all running members know of it, and return its log position."""
         self._perform(AdminCommand.STANDBY_SNAPSHOT, timeout_s)
-        return max(status.standby_position for status in self._backend.target.control_statuses())
+        return max(status.standby_position for status in self._running().target.control_statuses())
 
     def replicate_standby_snapshot(self, timeout_s: float = WAIT_S) -> None:
         """Order all running members to fetch the latest snapshot of the standby, and wait until each has it."""
@@ -407,16 +423,30 @@ class Cluster:
 
     def converge(self, timeout_s: float = WAIT_S) -> Converge:
         """Wait until all members are at one position, and record it. The load must be over."""
-        return self._backend.target.converge(timeout_s)
+        return self._running().target.converge(timeout_s)
 
     def end(self) -> None:
-        """End the run so that it can be judged: stop the load, heal, converge, and take the cluster down."""
-        if not self._is_down:
-            self.workload.stop()
-            self.heal()
-            needs = needs_closing_snapshot(self.service, has_commands=self._has_commands)
-            end_run(self._backend.target, takes_snapshot=needs)
-            self.down()
+        """End the run so that it can be judged: stop the load, heal, converge, and take the cluster down.
+
+        Raises `UnknownOutcome` for a cluster that does not heal, which stays up, and for a load that failed: then the
+        run has ended all the same, and records that.
+        """
+        if not self._has_ended:
+            try:
+                self.workload.stop()
+            except UnknownOutcome as error:
+                with suppress(UnknownOutcome):
+                    self._come_to_rest()
+                self.down()
+                add_failure(self.run, Failure(Promise.RUN_ENDED, " ".join(str(error).split())))
+                raise
+            self._come_to_rest()
+        self.down()
+
+    def _come_to_rest(self) -> None:
+        self.heal()
+        needs = needs_closing_snapshot(self.service, has_commands=self._has_commands)
+        end_run(self._running().target, takes_snapshot=needs)
 
     def verify(self) -> Report:
         """`end` the run and judge it: check every promise."""
@@ -439,7 +469,7 @@ class Cluster:
 
     def _perform(self, command: str, timeout_s: float) -> ControlRecord:
         self._has_commands = True
-        return perform(self._backend.target, command, timeout_s)
+        return perform(self._running().target, command, timeout_s)
 
     def _known(self, member_id: int) -> int:
         if not 0 <= member_id < self.size:

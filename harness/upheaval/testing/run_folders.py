@@ -3,11 +3,17 @@
 import contextlib
 import os
 import re
+import shlex
 import shutil
 import time
 from pathlib import Path
+from typing import Final
 
-from upheaval.errors import EnvironmentFault, UsageError
+from upheaval.errors import EnvironmentFault, HarnessError, UsageError
+from upheaval.records import RunFolder
+from upheaval.report.logs import last_lines
+
+LAST_LINES: Final = 5
 
 
 def new_folder(runs: Path, test: str) -> Path:
@@ -46,3 +52,14 @@ def remove_folder(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     with contextlib.suppress(OSError):
         folder.parent.rmdir()
+
+
+def last_lines_of(folder: str) -> list[str]:
+    """The last log lines of each member, and how to see the rest."""
+    try:
+        logged = last_lines(RunFolder(folder), LAST_LINES)
+    except HarnessError:
+        # The run had hardly begun.
+        return []
+    lines = [line for log_line in logged for line in str(log_line).splitlines()]
+    return [*lines, f"logs of the members: {shlex.join(['upheaval', 'logs', folder])}"]

@@ -106,15 +106,7 @@ class SimulatedBackend(SimulatedTarget):
 
     def ask_round(self, asks: Sequence[Ask]) -> Sequence[bytes | Failure]:
         """All requests start at the same instant."""
-        begun: list[tuple[SimulatedClient, Call | None]] = []
-        for ask in asks:
-            assert isinstance(ask.client, SimulatedClient)
-            begun.append((ask.client, ask.client.begin(ask.payload, ask.accepts)))
-        clients = [client for client, _ in begun]
-        timeout_s = max((client.timeout_s for client in clients), default=0)
-        self.cluster.world.run_until(lambda: all(client.is_settled() for client in clients), int(timeout_s * S))
-        self.cluster.require_no_failure()
-        return [_result_of(client, call) for client, call in begun]
+        return _ask_round(self.cluster, asks)
 
     def load(self, settings: WorkloadSettings) -> "SimulatedLoad":
         """Start a load on the shipped service."""
@@ -156,11 +148,21 @@ class SimulatedLoad:
         return self._load.counts
 
 
-def _result_of(client: "SimulatedClient", call: Call | None) -> bytes | Failure:
+def _ask_round(cluster: SimulatedCluster, asks: Sequence[Ask]) -> Sequence[bytes | Failure]:
+    """Each call is in the history when this returns or raises."""
+    begun: list[SimulatedClient] = []
     try:
-        return client.finish(call)
-    except (NotSent, OutcomeUnknown) as error:
-        return error
+        for ask in asks:
+            assert isinstance(ask.client, SimulatedClient)
+            ask.client.begin(ask.payload, ask.accepts)
+            begun.append(ask.client)
+        timeout_s = max((client.timeout_s for client in begun), default=0)
+        cluster.world.run_until(lambda: all(client.is_settled() for client in begun), int(timeout_s * S))
+        cluster.require_no_failure()
+        return [client.result() for client in begun]
+    finally:
+        for client in begun:
+            client.finish()
 
 
 class SimulatedClient(Client):
@@ -186,6 +188,8 @@ class SimulatedClient(Client):
         self._wanted: bytes | None = None
         self._is_sent = False
         self._answer: bytes | None = None
+        self._raised: Exception | None = None
+        self._call_begun: Call | None = None
         self._process.start((self._media, self))
 
     def wait(self, seconds: float) -> None:
@@ -193,34 +197,40 @@ class SimulatedClient(Client):
         self._cluster.world.run_for(int(seconds * S))
 
     def _try(self, payload: bytes, accepts: Accepts | None) -> bytes:
-        call = self.begin(payload, accepts)
-        self._cluster.world.run_until(self.is_settled, int(self.timeout_s * S))
-        self._cluster.require_no_failure()
-        return self.finish(call)
+        (result,) = _ask_round(self._cluster, [Ask(self, payload, accepts)])
+        if isinstance(result, bytes):
+            return result
+        raise result
 
-    def begin(self, payload: bytes, accepts: Accepts | None) -> Call | None:
+    def begin(self, payload: bytes, accepts: Accepts | None) -> None:
         """Send the request. No time passes."""
         self._test = self._test_for(payload, accepts)
-        self._wanted, self._is_sent, self._answer = payload, False, None
+        self._wanted, self._is_sent, self._answer, self._raised = payload, False, None, None
         self._process.post(lambda: None)
-        return self._begin(payload, self._test)
+        self._call_begun = self._begin(payload, self._test)
 
-    def finish(self, call: Call | None) -> bytes:
-        """The answer that has arrived. Raises `NotSent` or `OutcomeUnknown` without one."""
+    def result(self) -> bytes | Failure:
+        """The answer that has arrived, or why there is none. Raises what `accepts` raised."""
+        if self._raised is not None:
+            raise self._raised
+        if self._answer is not None:
+            return self._answer
+        if not self._is_sent:
+            return NotSent("not sent within the time-out: no session with the cluster")
+        return OutcomeUnknown("no answer within the time-out: the outcome of the request is unknown")
+
+    def finish(self) -> None:
+        """Wait for no answer any more, and record the outcome."""
         self._wanted = None
-        answer = self._settled_answer()
-        if answer is not None:
-            self._end(call, Outcome.OK, answer)
-            return answer
-        if not self._was_sent():
-            self._end(call, Outcome.FAIL)
-            raise NotSent("not sent within the time-out: no session with the cluster")
-        self._end(call, Outcome.UNKNOWN)
-        if self._session is not None:
-            # The late answer to this request must not answer the next one.
-            session = self._session
-            self._process.post(session.close)
-        raise OutcomeUnknown("no answer within the time-out: the outcome of the request is unknown")
+        if self._answer is not None:
+            self._end(self._call_begun, Outcome.OK, self._answer)
+        elif not self._is_sent:
+            self._end(self._call_begun, Outcome.FAIL)
+        else:
+            self._end(self._call_begun, Outcome.UNKNOWN)
+            if self._session is not None:
+                # The late answer to this request must not answer the next one.
+                self._process.post(self._session.close)
 
     def _session_id(self) -> int | None:
         return None if self._session is None else int(self._session.session_id)
@@ -230,18 +240,10 @@ class SimulatedClient(Client):
         if self._session is not None:
             self._process.post(self._session.close)
 
-    # Methods instead of attributes, because the agent changes them while time passes.
-
-    def _settled_answer(self) -> bytes | None:
-        return self._answer
-
-    def _was_sent(self) -> bool:
-        return self._is_sent
-
     def is_settled(self) -> bool:
         """Whether the answer has arrived or cannot arrive any more."""
         ended = self._is_sent and (self._session is None or self._session.is_closed)
-        return self._answer is not None or ended or bool(self._cluster.failures)
+        return self._answer is not None or self._raised is not None or ended or bool(self._cluster.failures)
 
     def _on_exit(self, process: SimulatedProcess) -> None:
         if process.failure is not None:
@@ -275,8 +277,16 @@ class SimulatedClient(Client):
         return min(deadline_ns, self._cluster.world.now_ns + RETRY_NS) if is_waiting else deadline_ns
 
     def _on_message(self, timestamp: int, payload: Buffer) -> None:  # noqa: ARG002 - the cluster time is not needed
-        is_waiting = self._is_sent and self._wanted is not None and self._answer is None
-        if is_waiting and (self._test is None or self._test(payload)):
+        is_waiting = self._is_sent and self._wanted is not None and self._answer is None and self._raised is None
+        if is_waiting and self._takes(payload):
             self._answer = bytes(payload)
         else:
             self._hear(payload)
+
+    def _takes(self, payload: Buffer) -> bool:
+        """A test that raises fails its own request, in the call of the user."""
+        try:
+            return self._test is None or self._test(payload)
+        except Exception as error:  # noqa: BLE001 - the user's own function
+            self._raised = error
+            return False

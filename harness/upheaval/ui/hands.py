@@ -103,15 +103,18 @@ class Hands:
             failures = []
             for fault in reversed(self.open_faults()):
                 try:
-                    self._heal(fault.name)
+                    self._heal_record(fault)
                 except HarnessError as error:
                     failures.append(f"{fault.name or fault.what}: {error}")
             if failures:
                 raise UnknownOutcome("; ".join(failures))
 
     def close(self) -> None:
-        """Heal at once what was to be healed later: nothing would do it any more."""
-        for name in list(self.heals_at):
+        """Heal at once, the last one first, what nothing else would heal: faults that have an end, and those that this
+        process alone knows how to heal.
+        """
+        order = {fault.name: place for place, fault in enumerate(self.open_faults())}
+        for name in sorted({*self.heals_at, *self._driver.active}, key=lambda name: order.get(name, 0), reverse=True):
             self._heal_later(name)
 
     def _heal_later(self, name: str) -> None:
@@ -143,6 +146,14 @@ class Hands:
         if not all(map(_is_of_members, faults)):
             raise UsageError(f"fault {name!r} belongs to the program that injected it: heal it there")
         self._cluster.heal_recorded(faults)
+
+    def _heal_record(self, fault: FaultRecord) -> None:
+        """Faults of members may share a name: those of the commands have none."""
+        if _is_of_members(fault):
+            self._forget_end(fault.name)
+            self._cluster.heal_recorded([fault])
+        else:
+            self._heal(fault.name)
 
     def _forget_end(self, name: str) -> None:
         self.heals_at.pop(name, None)

@@ -39,6 +39,10 @@ class LivePages:
         self.is_read_only = is_read_only
         self._is_ending = is_ending
         self._views: dict[str, LiveView] = {}
+        self._starting: set[str] = set()
+        """Names of clusters that get their view when they have started. Another one would hold a load and faults that
+        nothing ends.
+        """
         self._lock = threading.Lock()
         self._programs = Programs()
 
@@ -79,6 +83,8 @@ class LivePages:
         name = request.path_params["name"]
         path = self._runs.path(name)
         with self._lock:
+            if name in self._starting:
+                raise UsageError(f"{name} is starting: wait until it has a leader")
             if name not in self._views:
                 if not cluster_file.has_cluster(path):
                     raise UsageError(f"{name} has no cluster to look at: see /runs/{name}")
@@ -91,9 +97,17 @@ class LivePages:
         return ascii_json({"name": plan.name})
 
     def _add(self, plan: ClusterPlan) -> None:
-        view = LiveView(start_cluster(self._runs.place.new_runs(), plan), ends_with_page=True)
         with self._lock:
-            self._views[plan.name] = view
+            if plan.name in self._starting:
+                raise UsageError(f"{plan.name} exists: choose another name")
+            self._starting.add(plan.name)
+        try:
+            cluster = start_cluster(self._runs.place.new_runs(), plan)
+            with self._lock:
+                self._views[plan.name] = LiveView(cluster, ends_with_page=True)
+        finally:
+            with self._lock:
+                self._starting.discard(plan.name)
 
     def _end(self, view: LiveView, _: Fields) -> Fields:
         view.end()

@@ -109,6 +109,17 @@ def test_what_is_given_back_is_asked_again() -> None:
         assert bridge.messages == [b"it"] * 3
 
 
+def test_a_message_that_comes_while_the_bridge_has_no_leader_is_no_answer() -> None:
+    def answers(number: int, message: bytes) -> list[tuple[str, bytes]]:
+        return [given_back(number), ("R", b"news")] if number == 1 else [("R", b"answer to " + message)]
+
+    unasked: list[bytes] = []
+    with talking(answers) as (bridge, client):
+        client.on_unasked = lambda payload: unasked.append(bytes(payload))
+        assert client.request(b"it") == b"answer to it"
+        assert (bridge.messages, unasked) == ([b"it"] * 2, [b"news"])
+
+
 def test_what_an_earlier_session_gave_back_is_not_asked_again_in_the_next() -> None:
     def answers(number: int, message: bytes) -> list[tuple[str, bytes]]:
         if message == b"first":
