@@ -38,7 +38,8 @@ def as_csv(answer: Answer) -> str:
 def write_parquet(answer: Answer, file: Path) -> None:
     """A file that is there whole or not at all; maps are JSON text.
 
-    Raises `UsageError` for columns of one name and for values that Parquet does not have, `EnvironmentFault` when the file cannot be written.
+    Raises `UsageError` for columns of one name and for values that Parquet does not have, `EnvironmentFault` when the
+    file cannot be written.
     """
     rows = [
         {name: _as_text(value) if isinstance(value, dict) else _number(value) for name, value in fields.items()}
