@@ -139,14 +139,18 @@ VIEWS: Final = (
     View(
         "halts",
         f"a time in which operators wanted no answers: from a proved {', '.join(_HALTS)} (of all members) to the end of"
-        f" the next {' or '.join(_BACK)}, or without an end",
-        f"""SELECT c.run, min_by(c.what, c.line) AS what, min(c.begin_ns) AS begin_ns, c.back_ns AS end_ns
-        FROM (SELECT *, min(CASE WHEN what IN {_BACK} THEN end_ns END) OVER
-                (PARTITION BY run ORDER BY line ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS back_ns
-            FROM controls) AS c JOIN runs AS r ON r.run = c.run
-        WHERE c.what IN {_HALTS} AND c.holds
-            AND (c.what <> '{FORCED_END}' OR size(json_object_keys(c.members)) = r.members)
-        GROUP BY c.run, c.back_ns""",
+        f" the next {' or '.join(_BACK)}; without one, to the first answer to a later request, or without an end",
+        f"""SELECT run, min_by(what, line) AS what, min(begin_ns) AS begin_ns, end_ns
+        FROM (SELECT c.run, c.line, c.what, c.begin_ns, coalesce(c.back_ns, min(h.complete_ns)) AS end_ns
+            FROM (SELECT *, min(CASE WHEN what IN {_BACK} THEN end_ns END) OVER
+                    (PARTITION BY run ORDER BY line ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS back_ns
+                FROM controls) AS c JOIN runs AS r ON r.run = c.run
+            LEFT JOIN history AS h ON h.run = c.run AND h.outcome = 'ok' AND h.invoke_ns > c.end_ns
+                AND c.back_ns IS NULL
+            WHERE c.what IN {_HALTS} AND c.holds
+                AND (c.what <> '{FORCED_END}' OR size(json_object_keys(c.members)) = r.members)
+            GROUP BY c.run, c.line, c.what, c.begin_ns, c.back_ns)
+        GROUP BY run, end_ns""",
     ),
     View(
         "disturbances",
