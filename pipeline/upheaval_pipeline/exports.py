@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from decimal import Decimal
@@ -16,7 +17,10 @@ from upheaval_pipeline.engine import Answer
 
 
 def as_json(answer: Answer, **more: str) -> str:
-    """An object a row, with these fields more before its own, each on a line."""
+    """An object a row, with these fields more before its own, each on a line.
+
+    Raises `UsageError` for columns of one name.
+    """
     return "".join(json.dumps(more | fields, default=_plain) + "\n" for fields in _objects(answer))
 
 
@@ -34,7 +38,8 @@ def as_csv(answer: Answer) -> str:
 def write_parquet(answer: Answer, file: Path) -> None:
     """A file that is there whole or not at all; maps are JSON text.
 
-    Raises `UsageError` for values that Parquet does not have, `EnvironmentFault` when the file cannot be written.
+    Raises `UsageError` for columns of one name and for values that Parquet does not have, `EnvironmentFault` when the
+    file cannot be written.
     """
     rows = [
         {name: _as_text(value) if isinstance(value, dict) else _number(value) for name, value in fields.items()}
@@ -57,6 +62,9 @@ def write_parquet(answer: Answer, file: Path) -> None:
 
 
 def _objects(answer: Answer) -> Iterator[dict[str, object]]:
+    names = Counter(answer.columns)
+    if twice := [name for name, count in names.items() if count > 1]:
+        raise UsageError(f"several columns are named {twice[0]}: name them, as in SELECT a.{twice[0]} AS other")
     return (dict(zip(answer.columns, row, strict=True)) for row in answer.rows)
 
 

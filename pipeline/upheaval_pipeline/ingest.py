@@ -1,8 +1,9 @@
 """`upheaval ingest`: run folders become a lake of Parquet tables; of many runs, all tables are written by one job.
 
 Runs are judged on the way, and the lake keeps the findings. A run of which the lake has these very contents, read by
-this version of Upheaval, is left as it is. Bad lines and files are rows of their tables that say
-why in `_reject`, and of the view `rejects`; the rest of their run is there all the same.
+this version of Upheaval, is left as it is; read by another version, it keeps labels, time and version of its ingest.
+Bad lines and files are rows of their tables that say why in `_reject`, and of the view `rejects`; the rest of their run
+is there all the same.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,6 +18,7 @@ from upheaval_node import __version__
 from upheaval_pipeline import run_parts, tables
 from upheaval_pipeline.arrow_schema import arrow_schema
 from upheaval_pipeline.contents import Contents, contents_of_runs, new_runs, rows_in_lake
+from upheaval_pipeline.known_runs import KnownRun, known_runs, replaced
 from upheaval_pipeline.lake import Lake
 from upheaval_pipeline.lake_files import Written, files_of, totals_of, write_file
 from upheaval_pipeline.manifest_rows import manifest_row
@@ -67,9 +69,16 @@ def ingest_runs(
     if len(new) < len(contents):
         unused = " and keep the labels that they have" if labels.named else ""
         say(f"{len(contents) - len(new)} of {len(contents)} runs are in the lake already{unused}")
+    known = known_runs(lake, {run: contents[run] for run in new})
+    labels_of = {run: labels.of(contents[run].folder) for run in new}
+    if lost := replaced(known, labels_of):
+        say(f"runs of the same ids replace those of {lost}")
+    again = {run: one for run, one in known.items() if one.is_same}
+    if again and labels.named:
+        say(f"{len(again)} of {len(contents)} runs are read again and keep the labels that they have")
     done = 0
     for some in _commits({run: contents[run].size for run in new}):
-        _write(spark, where, {run: contents[run] for run in some}, labels, show)
+        _write(spark, where, {run: contents[run] for run in some}, labels_of, again, show)
         done += len(some)
         say(f"{done} of {len(new)} runs ingested")
     return rows_in_lake(Lake(where), "runs", contents)
@@ -93,10 +102,10 @@ def _write(
     spark: "SparkSession | None",
     where: str,
     contents: Mapping[str, Contents],
-    labels: LabelsOfIngest,
+    labels_of: Mapping[str, Mapping[str, str]],
+    again: Mapping[str, KnownRun],
     show: Callable[[str], None],
 ) -> None:
-    labels_of = {run: labels.of(one.folder) for run, one in contents.items()}
     lake = Lake(where)
     batch = lake.new_batch()
     folders = [one.folder for one in contents.values()]
@@ -112,8 +121,11 @@ def _write(
     for run, (row, reason) in described.items():
         totals[run]["runs"] += row is not None
         totals[run]["rejects"] += reason is not None
-        of_run = [(storable(name), storable(value)) for name, value in labels_of[run].items()]
-        by_whom = (of_run, datetime.now(UTC).isoformat(timespec="seconds"), __version__)
+        if run in again:
+            by_whom = (list(again[run].labels.items()), again[run].ingested, again[run].ingested_by)
+        else:
+            of_run = [(storable(name), storable(value)) for name, value in labels_of[run].items()]
+            by_whom = (of_run, datetime.now(UTC).isoformat(timespec="seconds"), __version__)
         what = (*row, *by_whom) if row is not None else (run, *[None] * (_WIDTH - 1))
         rows.append((*what, digests[run], reader_version(), reason, list(totals[run].items())))
     written += write_file(lake.where, "runs", batch, tables.batches(rows, _RUNS))

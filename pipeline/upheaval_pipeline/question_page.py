@@ -97,7 +97,11 @@ def _about(summary: Answer) -> str:
 def _plots(question: Question, rows: Sequence[_Row]) -> Iterator[_Plot]:
     """Of the rows of an answer: none of a heat table, and several where they are not to be compared."""
     plot = question.plot
-    if isinstance(plot, Heat) or not rows:
+    if isinstance(plot, Heat):
+        return
+    # No value is not 0: the table alone has such rows.
+    rows = [row for row in rows if row[_whole(plot)] is not None]
+    if not rows:
         return
     if isinstance(plot, Spans) or not plot.by:
         yield _Plot(question.name, "", _drawn(plot, rows[:LANES_MAX]))
@@ -111,22 +115,33 @@ def _plots(question: Question, rows: Sequence[_Row]) -> Iterator[_Plot]:
         yield _Plot(f"{question.name}-{number}", what.removesuffix(f", {unit}"), drawn)
 
 
+def _whole(plot: Bars | Spans | Stacks) -> str:
+    """The column of the number at the end of what is drawn."""
+    match plot:
+        case Bars():
+            return plot.value
+        case Spans():
+            return plot.end
+        case Stacks():
+            return plot.whole
+
+
 def _drawn(plot: Bars | Spans | Stacks, rows: Sequence[_Row]) -> dict[str, Any]:
     """What the scripts draw of an answer."""
     values: tuple[str, ...]
     match plot:
         case Bars():
-            values, whole, low, high = (plot.value,), plot.value, plot.low, plot.high
+            values, low, high = (plot.value,), plot.low, plot.high
         case Spans():
-            values, whole, low, high = (plot.begin, plot.end), plot.end, "", ""
+            values, low, high = (plot.begin, plot.end), "", ""
         case Stacks():
-            values, whole, low, high = plot.values, plot.whole, "", ""
+            values, low, high = plot.values, "", ""
     labels = _differing(plot.labels, rows)
     lanes = [
         {
             "name": " · ".join(filter(None, (_labelled(name, row[name]) for name in labels))),
             "values": [float(row[name] or 0) for name in values],
-            "whole": float(row[whole] or 0),
+            "whole": float(row[_whole(plot)]),
             "low": row.get(low),
             "high": row.get(high),
         }

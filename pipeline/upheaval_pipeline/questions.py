@@ -10,16 +10,8 @@ from typing import Any, Final
 from upheaval.campaign.findability import CHANCE_MAX
 from upheaval.campaign.seed_lines import Fate
 from upheaval_node.cluster.election_states import ElectionState
-from upheaval_pipeline.views import (
-    FAILOVER,
-    LATENCY,
-    NO_FAULT,
-    NOT_VALID,
-    PHASES,
-    QUARANTINE,
-    SPLIT_MIN,
-    is_worse,
-)
+from upheaval_pipeline.intervals import FAILOVER, LATENCY, NOT_VALID, is_worse
+from upheaval_pipeline.views import NO_FAULT, PHASES, QUARANTINE, SPLIT_MIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +179,8 @@ QUESTIONS: Final = (
     Question(
         "regressions",
         "By how much are more runs not valid, answers slower or failovers longer on a version than on an earlier one"
-        " (or on another system), with an interval of 95 %? A version that is worse is `mended` where the newest one is"
-        " shown to be better than it, and is not shown to be worse than the same earlier one",
+        " (or on another system), with an interval of 95 % for each row? A version that is worse is `mended` where the"
+        " newest one is shown to be better than it, and is not shown to be worse than the same earlier one",
         f"""WITH differing AS (SELECT *, {is_worse("")} AS is_worse FROM regressions),
         better AS (SELECT DISTINCT what, scenario, runtime, base_system, base_version FROM regressions
             WHERE is_same_system AND is_newest AND highest < 0)
@@ -211,7 +203,7 @@ QUESTIONS: Final = (
     Question(
         "changes",
         "Since which commit, version or other label are more runs not valid, answers slower or failovers longer, with"
-        " an interval of 95 %?",
+        " intervals that hold together with 95 %?",
         """SELECT what, label, value, coalesce(scenario, 'no scenario') AS scenario, system, runtime, first, base_runs,
         runs, base_level, level, difference, lowest, highest,
         CASE WHEN base_level > 0 THEN level / base_level END AS ratio
@@ -223,13 +215,14 @@ QUESTIONS: Final = (
     Question(
         "compare",
         "How do two values of a label differ: those of `--between`, else the last two commits (or versions), with an"
-        " interval of 95 % (Newcombe for shares, of the mean for times)?",
+        " interval of 95 % for each row (Newcombe for shares, Student's t of means for times)?",
         f"""WITH ordered AS (SELECT label, scenario, system, runtime, value, min(created) AS first FROM labelled
             GROUP BY label, scenario, system, runtime, value),
         following AS (SELECT *, lag(value) OVER (PARTITION BY label, scenario, system, runtime
-                ORDER BY first, value) AS base_value,
-            row_number() OVER (PARTITION BY label, scenario, system, runtime ORDER BY first DESC, value DESC) AS place
-            FROM ordered),
+                ORDER BY first) AS base_value,
+            row_number() OVER (PARTITION BY label, scenario, system, runtime ORDER BY first DESC) AS place
+            FROM (SELECT label, scenario, system, runtime, first, CASE WHEN count(*) = 1 THEN min(value) END AS value
+                FROM ordered GROUP BY label, scenario, system, runtime, first)),
         wanted AS (SELECT DISTINCT c.label, o.scenario, o.system, o.runtime, c.base_value, c.value
             FROM compared AS c JOIN ordered AS o ON o.label = c.label AND o.value = c.value
             UNION ALL SELECT label, scenario, system, runtime, base_value, value FROM following
@@ -244,7 +237,7 @@ QUESTIONS: Final = (
             AND w.scenario <=> p.scenario AND w.system = p.system AND w.runtime = p.runtime
         ORDER BY outcome = 'worse' DESC, p.what, p.lowest DESC, scenario""",
         Bars(("scenario", "value", "outcome"), "difference", "", "lowest", "highest", "what"),
-        "no two values of a label with judged runs of the same scenario: see --between",
+        "no two values of a label, one before the other, with judged runs of the same scenario: see --between",
         alarm=lambda row: row["outcome"] == "worse",
     ),
     Question(

@@ -70,7 +70,8 @@ SEED_LINE: Final = (
     "seed bigint, runtime string, system string, version string, service string, members int, sync_level int, "
     "verdict string, promise string, detail string, findings array<string>, inconclusive boolean, "
     "processor_seconds double, operations bigint, elections bigint, snapshots bigint, endings bigint, "
-    f"faults array<string>, fault_counts {_COUNTS}, moves map<string, bigint>, folder string, tape string"
+    f"faults array<string>, fault_counts {_COUNTS}, moves map<string, bigint>, folder string, tape string, "
+    "own_service string"
 )
 """What a line of a campaign has, of simulated seeds or of live ones."""
 CHOICES: Final = "array<struct<span:string,number:int,label:string,value:string>>"

@@ -11,6 +11,18 @@ from upheaval.records.labels import OF_RUNS
 from upheaval.report import CATCHING_UP, GAP_NS
 from upheaval.runtime_names import SIMULATED
 from upheaval_node.trace_kinds import TraceKind
+from upheaval_pipeline.intervals import (
+    DIFFERENCE,
+    FAILOVER,
+    LATENCY,
+    NOT_VALID,
+    SLOWER_MIN,
+    Z2_OF_ALL,
+    is_worse,
+    level_bound,
+    level_bounds,
+    rate_bound,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,23 +35,15 @@ class View:
     sql: str
 
 
-_Z: Final = 1.959964
-"""Of the normal distribution, for an interval of 95 %."""
-
-
-def _bound(sign: str, count: str, of: str) -> str:
-    """The lower (`-`) or upper (`+`) bound of a rate in SQL, after Wilson."""
-    z2, p = _Z * _Z, f"{count} / {of}"
-    half = f"{_Z} * sqrt({p} * (1 - {p}) / {of} + {z2 / 4}D / {of} / {of})"
-    return f"greatest(0D, least(1D, ({p} + {z2 / 2}D / {of} {sign} {half}) / (1 + {z2}D / {of})))"
-
-
 _OF_JUDGED: Final = """SELECT r.scenario, r.system, r.version, r.runtime, min(r.created) AS first, count(*) AS runs,
     count_if(j.verdict <> 'valid') AS not_valid
     FROM judged AS j JOIN ran AS r ON j.run = r.run WHERE j.verdict <> 'unreadable' GROUP BY ALL"""
 """Unreadable runs say nothing of the system."""
-_OF_SEEDS: Final = """SELECT 'campaign' AS scenario, system, version, runtime, NULL AS first, count(*) AS runs,
-    count_if(verdict <> 'valid') AS not_valid FROM seeds WHERE NOT coalesce(inconclusive, false) GROUP BY ALL"""
+_OWN: Final = "coalesce(own_service, CASE WHEN service LIKE '%:%' THEN service END, '')"
+"""The service that a user named for a campaign; nothing where each seed draws one of ours."""
+_OF_SEEDS: Final = f"""SELECT rtrim(concat('campaign ', {_OWN})) AS scenario, system, version, runtime,
+    NULL AS first, count(*) AS runs, count_if(verdict <> 'valid') AS not_valid
+    FROM seeds WHERE NOT coalesce(inconclusive, false) GROUP BY ALL"""
 _PROVED: Final = "transform(filter(map_entries(fault_counts), fault -> fault.value.proved > 0), fault -> fault.key)"
 """The kinds of faults of which a seed proved one."""
 _GAP_MS: Final = GAP_NS // 1_000_000
@@ -77,25 +81,8 @@ ADVICE: Final = {
     OBSERVE: "where it is not yet",
 }
 """By each piece of advice on a test, when it is given."""
-NOT_VALID, LATENCY, FAILOVER = "not valid", "latency without faults, ms", "failover, ms"
-"""What is compared between runs."""
 SPLIT_MIN: Final = 3
 """So many runs are on each side of a split: fewer say little, and have no spread."""
-SLOWER_MIN: Final = 0.1
-"""A time that is longer by less is no regression, however sure that is."""
-
-
-def _level_bound(sign: str, prefix: str) -> str:
-    """A bound of the mean level of runs in SQL: of a rate after Wilson, of a time by its standard error."""
-    total, runs, squares, level = (f"{prefix}{name}" for name in ("total", "runs", "squares", "level"))
-    error = f"sqrt(greatest(0D, {squares} - {total} * {level}) / nullif({runs} - 1, 0) / {runs})"
-    return f"CASE WHEN what = '{NOT_VALID}' THEN {_bound(sign, total, runs)} ELSE {level} {sign} {_Z} * {error} END"
-
-
-def is_worse(prefix: str) -> str:
-    """The condition of a difference that is bad news: its interval is above 0, that of a time above the least."""
-    what, lowest, base = (f"{prefix}{name}" for name in ("what", "lowest", "base_level"))
-    return f"{lowest} > CASE WHEN {what} = '{NOT_VALID}' THEN 0D ELSE {base} * {SLOWER_MIN}D END"
 
 
 def _numbers(version: str) -> str:
@@ -107,17 +94,12 @@ def _numbers(version: str) -> str:
 
 
 _FOLLOWS: Final = f"""concat({_numbers("split_part(system, ':', 2)")}, ' ', {_numbers("version")}, ' ',
-            coalesce(first, ''), ' ', system, ' ', version)"""
-"""By which versions of one system follow each other: by their numbers, else by when their first run was made."""
-_LOW, _HIGH = (_bound(sign, "not_valid", "runs") for sign in "-+")
-_DIFFERENCE: Final = """level - base_level AS difference,
-        level - base_level - sqrt(pow(level - lowest, 2) + pow(base_highest - base_level, 2)) AS lowest,
-        level - base_level + sqrt(pow(highest - level, 2) + pow(base_level - base_lowest, 2)) AS highest"""
-_LEVEL_BOUNDS: Final = ", ".join(
-    f"{_level_bound(sign, prefix)} AS {prefix}{end}"
-    for prefix in ("", "base_")
-    for sign, end in (("-", "lowest"), ("+", "highest"))
-)
+            coalesce(first, ''))"""
+"""By which versions of one system follow each other: by their numbers, else by when their first run was made.
+
+Where both are equal, neither follows the other.
+"""
+_LOW, _HIGH = (rate_bound(sign, "not_valid", "runs") for sign in "-+")
 
 _NUMBERS_OF_CONTROL: Final = ("begin_ns", "end_ns", "leader", "operations")
 
@@ -158,13 +140,19 @@ VIEWS: Final = (
     ),
     View(
         "halts",
-        f"a time in which operators wanted no answers: from {', '.join(_HALTS)} to the end of the next"
-        f" {' or '.join(_BACK)}, or without an end",
+        f"a time in which operators wanted no answers: from a proved {', '.join(_HALTS)} (of all members) to the end of"
+        f" the next {' or '.join(_BACK)}; without one, to the first answer to a later request, or without an end",
         f"""SELECT run, min_by(what, line) AS what, min(begin_ns) AS begin_ns, end_ns
-        FROM (SELECT run, line, what, begin_ns, min(CASE WHEN what IN {_BACK} THEN end_ns END) OVER
-                (PARTITION BY run ORDER BY line ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS end_ns
-            FROM controls)
-        WHERE what IN {_HALTS} GROUP BY run, end_ns""",
+        FROM (SELECT c.run, c.line, c.what, c.begin_ns, coalesce(c.back_ns, min(h.complete_ns)) AS end_ns
+            FROM (SELECT *, min(CASE WHEN what IN {_BACK} THEN end_ns END) OVER
+                    (PARTITION BY run ORDER BY line ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS back_ns
+                FROM controls) AS c JOIN runs AS r ON r.run = c.run
+            LEFT JOIN history AS h ON h.run = c.run AND h.outcome = 'ok' AND h.invoke_ns > c.end_ns
+                AND c.back_ns IS NULL
+            WHERE c.what IN {_HALTS} AND c.holds
+                AND (c.what <> '{FORCED_END}' OR size(json_object_keys(c.members)) = r.members)
+            GROUP BY c.run, c.line, c.what, c.begin_ns, c.back_ns)
+        GROUP BY run, end_ns""",
     ),
     View(
         "disturbances",
@@ -292,10 +280,12 @@ VIEWS: Final = (
     ),
     View(
         "failovers",
-        "a leader after the first: who, the last answer before it led and the next one, and the ms from the former"
-        " until it led, and until the latter",
+        "a leader after the first: who, the last answer before it led and the next one, the ms from the former until it"
+        " led, and until the latter; and whether a halt was in the time before it led",
         f"""SELECT *, (led_ns - last_answer_ns) / 1e6 AS until_led_ms,
-        (next_answer_ns - last_answer_ns) / 1e6 AS until_answer_ms
+        (next_answer_ns - last_answer_ns) / 1e6 AS until_answer_ms,
+        EXISTS (SELECT 1 FROM halts AS h WHERE h.run = f.run AND h.begin_ns < f.led_ns
+            AND (h.end_ns IS NULL OR f.last_answer_ns < h.end_ns)) AS is_planned
         FROM (SELECT l.run, l.term, l.leader, l.led_ns,
             max(a.complete_ns) FILTER (WHERE a.complete_ns <= l.led_ns) AS last_answer_ns,
             min(a.complete_ns) FILTER (WHERE a.complete_ns > l.led_ns) AS next_answer_ns
@@ -303,23 +293,25 @@ VIEWS: Final = (
                 row_number() OVER (PARTITION BY run ORDER BY leadership_term_id) AS number
                 FROM trace WHERE event = '{TraceKind.LEADERSHIP_TERM}' AND leader_member_id IS NOT NULL
                 GROUP BY run, leadership_term_id) AS l
-            LEFT JOIN answers AS a ON a.run = l.run WHERE l.number > 1 GROUP BY l.run, l.term, l.leader, l.led_ns)""",
+            LEFT JOIN answers AS a ON a.run = l.run WHERE l.number > 1
+            GROUP BY l.run, l.term, l.leader, l.led_ns) AS f""",
     ),
     View(
         "failover_phases",
-        "a failover between two answers: the faults that it met, and the ms in each phase of the election that its"
-        " leader won, which add up to the time between the answers",
-        f"""SELECT f.run, f.term, f.leader, f.until_answer_ms, (SELECT array_sort(collect_set(o.what)) FROM faults AS o
-            WHERE o.run = f.run AND o.inject_begin_ns < f.led_ns
-            AND (o.heal_end_ns IS NULL OR f.last_answer_ns < o.heal_end_ns)) AS faults,
+        f"a failover between two answers: the faults that it met (`{PLANNED}`: a halt), and the ms in each phase of the"
+        " election that its leader won, which add up to the time between the answers",
+        f"""SELECT f.run, f.term, f.leader, f.until_answer_ms,
+        concat((SELECT array_sort(collect_set(o.what)) FROM faults AS o WHERE o.run = f.run
+            AND o.inject_begin_ns < f.led_ns AND (o.heal_end_ns IS NULL OR f.last_answer_ns < o.heal_end_ns)),
+            CASE WHEN f.is_planned THEN array('{PLANNED}') ELSE array() END) AS faults,
         greatest(0, least(f.begin_ns, f.next_answer_ns) - f.last_answer_ns) / 1e6 AS silence_ms,
         {", ".join(f"{name}_ns / 1e6 AS {name}_ms" for name in _STATES_OF)},
         greatest(0, f.next_answer_ns - greatest(f.end_ns, f.last_answer_ns)) / 1e6 AS answer_ms
         FROM (SELECT w.run, w.term, w.leader, w.led_ns, w.last_answer_ns, w.next_answer_ns, w.until_answer_ms,
-            min(e.begin_ns) AS begin_ns, max(e.end_ns) AS end_ns,
+            w.is_planned, min(e.begin_ns) AS begin_ns, max(e.end_ns) AS end_ns,
             {", ".join(f"{_within(states)} AS {name}_ns" for name, states in _STATES_OF.items())}
             FROM (SELECT f.run, f.term, f.leader, f.led_ns, f.last_answer_ns, f.next_answer_ns, f.until_answer_ms,
-                max_by(e.number, e.begin_ns) AS number
+                f.is_planned, max_by(e.number, e.begin_ns) AS number
                 FROM failovers AS f JOIN elections AS e ON e.run = f.run AND e.member = f.leader
                     AND e.begin_ns <= f.led_ns AND e.state LIKE 'LEADER!_%' ESCAPE '!'
                 WHERE f.until_answer_ms IS NOT NULL GROUP BY ALL) AS w
@@ -422,8 +414,9 @@ VIEWS: Final = (
     ),
     View(
         "seed_outcomes",
-        "a verdict on seeds of campaigns: of how many, their operations and faults that were proved, three of them",
-        """SELECT system, version, runtime, verdict, promise, count(*) AS seeds,
+        "a verdict on seeds of campaigns (of one service, where the user named it): of how many, their operations and"
+        " faults that were proved, three of them",
+        f"""SELECT system, version, runtime, {_OWN} AS service, verdict, promise, count(*) AS seeds,
         count_if(inconclusive) AS inconclusive, sum(operations) AS operations, sum(seconds) AS seconds,
         sum(aggregate(map_values(fault_counts), 0L, (total, fates) -> total + fates.proved)) AS proved_faults,
         slice(array_sort(collect_list(seed)), 1, 3) AS examples FROM seeds GROUP BY ALL""",
@@ -431,9 +424,10 @@ VIEWS: Final = (
     View(
         "seed_flakes",
         "a seed that was run more than once on the same: how often, how often not valid, and its verdicts",
-        """SELECT system, version, runtime, seed, count(*) AS runs, count_if(verdict <> 'valid') AS not_valid,
-        count_if(verdict <> 'valid') / count(*) AS rate, array_sort(collect_set(verdict)) AS verdicts
-        FROM seeds GROUP BY system, version, runtime, seed HAVING count(*) > 1""",
+        f"""SELECT system, version, runtime, {_OWN} AS service, seed, count(*) AS runs,
+        count_if(verdict <> 'valid') AS not_valid, count_if(verdict <> 'valid') / count(*) AS rate,
+        array_sort(collect_set(verdict)) AS verdicts
+        FROM seeds GROUP BY ALL HAVING count(*) > 1""",
     ),
     View(
         "tapes",
@@ -453,13 +447,14 @@ VIEWS: Final = (
     ),
     View(
         "state_coverage",
-        "a state of elections and a kind of fault: the runs in which a member entered the state under the fault, and"
-        " the seeds of campaigns in which both were seen",
+        "a state of elections and a kind of fault: the runs in which a member entered the state under the fault, which"
+        " was proved, and the seeds of campaigns in which both were seen",
         f"""SELECT system, version, state, fault, sum(runs) AS runs, sum(seeds) AS seeds
         FROM (SELECT r.system, r.version, e.state, t.fault, count(DISTINCT e.run) AS runs, 0 AS seeds
             FROM elections AS e JOIN fault_times AS t
                 ON t.run = e.run AND t.begin_ns <= e.begin_ns AND e.begin_ns < t.end_ns
-            JOIN ran AS r ON r.run = e.run GROUP BY ALL
+            LEFT JOIN faults AS o ON o.run = t.run AND o.line = t.line
+            JOIN ran AS r ON r.run = e.run WHERE t.line IS NULL OR o.inject_proof.holds GROUP BY ALL
             UNION ALL SELECT system, version, state, fault, 0, count(*)
             FROM (SELECT DISTINCT run, seed, system, version, split_part(move, '>', 2) AS state, fault
                 FROM (SELECT *, explode({_PROVED}) AS fault
@@ -469,8 +464,8 @@ VIEWS: Final = (
     ),
     View(
         "tried",
-        "a scenario on a version of a system, and all seeds of campaigns on it: judged runs, not valid, the rate, and"
-        " when the first run was made",
+        "a scenario on a version of a system, and all seeds of campaigns on it (`campaign`, and the service that a user"
+        " named): judged runs, not valid, the rate, and when the first run was made",
         f"""SELECT *, not_valid / runs AS rate, {_LOW} AS lowest, {_HIGH} AS highest
         FROM ({_OF_JUDGED} UNION ALL {_OF_SEEDS})""",
     ),
@@ -487,13 +482,13 @@ VIEWS: Final = (
     View(
         "levels",
         f"a run and what is compared between runs: whether it is not valid (`{NOT_VALID}`, 0 or 1), or the median of a"
-        " time in ms",
+        " time in ms; a failover in a halt has none",
         f"""SELECT run, '{NOT_VALID}' AS what, CASE WHEN verdict = 'valid' THEN 0D ELSE 1D END AS level FROM judged
             WHERE verdict <> 'unreadable'
         UNION ALL SELECT run, '{LATENCY}', percentile(latency_ms, 0.5) FROM answers
             WHERE NOT is_under_fault GROUP BY run
         UNION ALL SELECT run, '{FAILOVER}', percentile(until_answer_ms, 0.5) FROM failovers
-            WHERE until_answer_ms IS NOT NULL GROUP BY run""",
+            WHERE until_answer_ms IS NOT NULL AND NOT is_planned GROUP BY run""",
     ),
     View(
         "trend",
@@ -505,30 +500,33 @@ VIEWS: Final = (
     ),
     View(
         "splits",
-        "a value of a label that is not the first: the runs before it was first seen, and those since; how much higher"
-        " the level is, and its interval of 95 % (Newcombe for rates, of means for times)",
+        "a value of a label that is not the first (`A or B`: of one time): the runs before it was first seen, and those"
+        " since; how much higher the level is, and its interval (Newcombe for rates, Student's t of means for times):"
+        " with 95 % those of all splits in the lake hold together (Bonferroni)",
         f"""SELECT label, value, scenario, system, runtime, what, first, base_runs, runs, base_level, level,
-        {_DIFFERENCE}
-        FROM (SELECT *, {_LEVEL_BOUNDS}
-            FROM (SELECT *, total / runs AS level, base_total / base_runs AS base_level
+        {DIFFERENCE}
+        FROM (SELECT *, {level_bounds("z2")}
+            FROM (SELECT *, total / runs AS level, base_total / base_runs AS base_level, {Z2_OF_ALL} AS z2
                 FROM (SELECT label, value, scenario, system, runtime, what, first,
                     sum(runs) OVER since AS runs, sum(total) OVER since AS total, sum(squares) OVER since AS squares,
                     sum(runs) OVER before AS base_runs, sum(total) OVER before AS base_total,
                     sum(squares) OVER before AS base_squares
-                    FROM trend
-                    WINDOW before AS (PARTITION BY label, scenario, system, runtime, what ORDER BY first, value
+                    FROM (SELECT label, array_join(array_sort(collect_set(value)), ' or ') AS value, scenario, system,
+                        runtime, what, first, sum(runs) AS runs, sum(total) AS total, sum(squares) AS squares
+                        FROM trend GROUP BY label, scenario, system, runtime, what, first)
+                    WINDOW before AS (PARTITION BY label, scenario, system, runtime, what ORDER BY first
                         ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
-                    since AS (PARTITION BY label, scenario, system, runtime, what ORDER BY first, value
+                    since AS (PARTITION BY label, scenario, system, runtime, what ORDER BY first
                         ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING))
                 WHERE base_runs >= {SPLIT_MIN} AND runs >= {SPLIT_MIN}))""",
     ),
     View(
         "pairs",
         "two values of a label, such as two branches: how much higher the level of a scenario is with the second, and"
-        " the interval of 95 % as in `splits`; no interval of a time with one run",
+        " its interval of 95 % (Newcombe for rates, Student's t of means for times); a time with one run has none",
         f"""SELECT label, base_value, value, scenario, system, runtime, what, base_first, first, base_runs, runs,
-        base_level, level, {_DIFFERENCE}
-        FROM (SELECT *, {_LEVEL_BOUNDS}
+        base_level, level, {DIFFERENCE}
+        FROM (SELECT *, {level_bounds()}
             FROM (SELECT b.label, a.value AS base_value, b.value, b.scenario, b.system, b.runtime, b.what,
                 a.first AS base_first, b.first, a.runs AS base_runs, b.runs, a.total AS base_total, b.total,
                 a.squares AS base_squares, b.squares, a.level AS base_level, b.level
@@ -540,11 +538,11 @@ VIEWS: Final = (
         "regressions",
         "a scenario on a version of a system, and on a later version or another system: how much higher the level is"
         f" (the rate of runs that are not valid; with {SPLIT_MIN} runs on both, the times of `levels`), its"
-        " interval of 95 % as in `splits`, and whether the version is the newest of the scenario",
+        " interval of 95 % as in `pairs`, and whether the version is the newest of the scenario",
         f"""WITH tries AS (SELECT '{NOT_VALID}' AS what, scenario, system, version, runtime, first, runs,
             rate AS level, lowest, highest FROM tried
             UNION ALL SELECT what, scenario, system, value, runtime, first, runs, level,
-                {_level_bound("-", "")}, {_level_bound("+", "")}
+                {level_bound("-", "")}, {level_bound("+", "")}
             FROM trend WHERE label = 'version' AND what <> '{NOT_VALID}' AND runs >= {SPLIT_MIN}),
         placed AS (SELECT *, split_part(system, ':', 1) AS name, {_FOLLOWS} AS place FROM tries),
         ordered AS (SELECT *, place = max(place) OVER (PARTITION BY what, scenario, runtime, name) AS is_newest

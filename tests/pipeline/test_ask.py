@@ -106,8 +106,8 @@ def hand_made() -> BuiltRun:
         ],
         manifest=Manifest("hand-made", "process", 3, "test", 1, version="1", created="2026-11-01"),
         faults=[
-            FaultRecord("pause", "member-2", 900 * MS, 901 * MS, 1099 * MS, 1100 * MS),
-            FaultRecord("kill", "member-0", 1005 * MS, 1006 * MS, 2990 * MS, 3000 * MS),
+            FaultRecord("pause", "member-2", 900 * MS, 901 * MS, 1099 * MS, 1100 * MS, Proof(True, "seen")),
+            FaultRecord("kill", "member-0", 1005 * MS, 1006 * MS, 2990 * MS, 3000 * MS, Proof(True, "seen")),
         ],
         converged=False,
     )
@@ -115,7 +115,7 @@ def hand_made() -> BuiltRun:
 
 def write_halted(path: Path, version: str) -> None:
     """Answers every 100 ms but between 1000 and 2000: the cluster falls silent, is shut down at 1400, and started."""
-    manifest = Manifest(f"halted-{version}", "docker", 3, "test", 1, version=version, created="2026-11-01")
+    manifest = Manifest(f"halted-{version}", "docker", 3, "test", 1, version=version, created=f"2026-11-0{version}")
     latency = 10 * int(version)
     operations = [answered(ms, latency) for ms in range(100, 3001, 100) if not 1000 < ms < 2000]
     run = BuiltRun(operations=operations, manifest=manifest, converged=False).write(path)

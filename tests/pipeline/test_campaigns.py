@@ -13,14 +13,17 @@ from support.built_runs import good_run
 from support.campaign_lines import line, some, written
 from support.lakes import asked, table_files
 from support.run_rows import engine_with, rows_of
+from upheaval.campaign.campaign import line_of
 from upheaval.campaign.findability import rate_excluded
 from upheaval.campaign.live import LiveCampaign, LiveOutcome
+from upheaval.campaign.seed import SeedOutcome
 from upheaval.campaign.seed_lines import Fate
 from upheaval.campaign.swarm import draw_swarm
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.cli.main import main
 from upheaval.errors import UsageError
+from upheaval.scenario import OwnCode
 from upheaval_pipeline.arrow_schema import arrow_schema
 from upheaval_pipeline.campaigns import ingest_campaigns, seeds_file
 from upheaval_pipeline.questions import QUESTIONS
@@ -100,6 +103,33 @@ def test_the_kind_of_fault_that_is_proved_least_is_first(tmp_path: Path) -> None
     kill, cut = answered(lake, "campaign-faults")
     assert [kill[name] for name in ("fault", "campaigns", "seeds", *Fate)] == ["kill", 2, 3, 12, 3, 3, 6]
     assert (kill["proved_share"], cut["fault"], cut["proved_share"]) == (0.25, "cut", 1)
+
+
+def test_campaigns_of_different_services_are_not_compared(tmp_path: Path) -> None:
+    lake = str(tmp_path / "lake")
+    bank = [{**one, "own_service": "bank.service:Bank"} for one in some("1", 40, 0)]
+    of_before = {"own_service": None, "service": "shop.service:Shop"}
+    shop = [{**one, **of_before} for one in some("1", 40, 20) + some("2", 40, 40)]
+    drawn = [{**one, "service": ("map", "list")[n % 2]} for n, one in enumerate(some("1", 40, 0) + some("2", 40, 40))]
+    files = [written(tmp_path / str(n), lines) for n, lines in enumerate((bank, shop[:40], shop[40:], drawn))]
+    ingest_campaigns(files, lake)
+    assert asked(lake, "SELECT * FROM seed_flakes", 9).rows == ()
+    worse = asked(lake, "SELECT scenario, base_runs, runs FROM regressions WHERE lowest > 0 ORDER BY 1", 9).rows
+    assert worse == (("campaign", 40, 40), ("campaign shop.service:Shop", 40, 40))
+    sql = "SELECT service, sum(seeds) FROM seed_outcomes GROUP BY service ORDER BY 1"
+    assert asked(lake, sql, 9).rows == (("", 80), ("bank.service:Bank", 40), ("shop.service:Shop", 80))
+    live = LiveCampaign("process", "upheaval", tmp_path, own=OwnCode("bank.service:Bank"))
+    assert live.line(LiveOutcome(3, Report("", ()), 12.5, 99, {}))["own_service"] == "bank.service:Bank"
+
+
+def test_two_nights_of_the_same_seeds_are_two_campaigns(tmp_path: Path) -> None:
+    lake = str(tmp_path / "lake")
+    for night, seconds in enumerate((0.0204001, 0.0204002)):
+        outcome = SeedOutcome(draw_swarm(1), processor_seconds=seconds)
+        ingest_campaigns([written(tmp_path / str(night), [line_of(outcome)])], lake)
+    assert asked(lake, "SELECT count(DISTINCT run) FROM seeds", 9).rows == ((2,),)
+    live = [LiveOutcome(3, Report("", ()), seconds, 99, {}).to_fields() for seconds in (12.51, 12.52)]
+    assert live[0] != live[1]
 
 
 def test_coverage_is_of_moves_and_faults_that_were_proved(lake: str) -> None:

@@ -36,6 +36,17 @@ def test_json_has_an_object_a_line() -> None:
     assert second["folders"] == []
 
 
+def test_columns_of_one_name_are_refused_where_one_would_be_lost(tmp_path: Path) -> None:
+    twice = Answer(("run", "verdict", "run"), (("a", "valid", "b"),), False)
+    why = "^several columns are named run: name them, as in SELECT a.run AS other$"
+    with pytest.raises(UsageError, match=why):
+        as_json(twice)
+    with pytest.raises(UsageError, match=why):
+        write_parquet(twice, tmp_path / "rows.parquet")
+    assert list(tmp_path.iterdir()) == []
+    assert as_csv(twice) == "run,verdict,run\na,valid,b\n"
+
+
 @pytest.mark.parametrize("answer", [ANSWER, Answer(COLUMNS, (), False)], ids=["rows", "no rows"])
 def test_parquet_has_the_columns_with_their_types(answer: Answer, tmp_path: Path) -> None:
     write_parquet(answer, tmp_path / "rows.parquet")

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from support.built_runs import good_run, operation_index
-from support.lakes import asked
+from support.lakes import as_of_another_version, asked
 from support.run_rows import RunRows, engine_with, rows_of
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.cli.main import main
 from upheaval.records import Outcome
-from upheaval.records.labels import LABELS_FILE, OF_CI, OF_RUNS, LabelsOfIngest, labels_of
+from upheaval.records.labels import LABELS_FILE, OF_CI, OF_RUNS, LabelsOfIngest, labels_of, write_labels
 from upheaval_pipeline.arrow_schema import arrow_schema
 from upheaval_pipeline.ingest import ingest
 from upheaval_pipeline.lake import Lake
@@ -159,6 +159,39 @@ def test_a_lake_keeps_labels_time_and_version_of_a_run(
     assert "1 of 2 runs are in the lake already and keep the labels that they have\n" in capsys.readouterr().err
     rows = asked(lake, "SELECT run, labels FROM ran ORDER BY run", 9).rows
     assert [(run, dict(labels)["team"]) for run, labels in rows] == [("run-1", "money=matters"), ("run-2", "other")]
+
+
+def test_a_run_that_another_version_reads_again_keeps_labels_time_and_version(tmp_path: Path) -> None:
+    good_run(40).write(tmp_path / "run")
+    lake = str(tmp_path / "lake")
+    ingest(None, [tmp_path / "run"], lake, labels=LabelsOfIngest({"branch": "main"}, {"commit": "monday"}))
+    as_of_another_version(tmp_path / "lake", ingested="2026-11-02T03:00:00+00:00", ingested_by="0.9")
+    lines: list[str] = []
+    friday = LabelsOfIngest({"branch": "topic"}, {"commit": "friday"})
+    ingest(None, [tmp_path / "run"], lake, lines.append, friday)
+    ((labels, created, version),) = asked(lake, "SELECT labels, created, version FROM ran", 9).rows
+    assert (labels, created, version) == (
+        {"branch": "main", "commit": "monday"},
+        "2026-11-02T03:00:00+00:00",
+        "0.9",
+    )
+    assert lines == ["1 of 1 runs are read again and keep the labels that they have", "1 of 1 runs ingested"]
+
+
+def test_an_ingest_says_whose_runs_it_replaces(tmp_path: Path) -> None:
+    """Simulated runs of two commits have one id where they executed alike."""
+    lake = str(tmp_path / "lake")
+    for commit in ("a1", "b2"):
+        for number in range(3):
+            folder = tmp_path / commit / str(number)
+            write_run(folder, number, is_slow=False, has_lost=False, service_digest="")
+            write_labels(folder, {"commit": commit, "branch": "main"})
+    lines: list[str] = []
+    ingest(None, sorted((tmp_path / "a1").iterdir()), lake, lines.append)
+    ingest(None, sorted((tmp_path / "b2").iterdir())[1:], lake, lines.append)
+    lost = "runs of the same ids replace those of commit=a1 (2)"
+    assert lines == ["3 of 3 runs ingested", lost, "2 of 2 runs ingested"]
+    assert sorted(asked(lake, "SELECT labels['commit'] FROM ran", 9).rows) == [("a1",), ("b2",), ("b2",)]
 
 
 def test_labels_are_read_before_anything_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,13 +2,18 @@
 tests, and what preceded failures. Without files, lakes and Spark; `test_ask` compares the engines.
 """
 
+import json
 from dataclasses import replace
 
 import pytest
 
-from support.run_rows import Rows, RunRows, alarms, answer_to, bad, engine_with, rows_of
+from support.run_rows import Command, Fault, Rows, RunRows, alarms, answer_to, bad, engine_with, rows_of
 from upheaval.checkers.promises import Promise
+from upheaval_node.trace_kinds import TraceKind
+from upheaval_pipeline.intervals import FAILOVER
 from upheaval_pipeline.query import Asked
+from upheaval_pipeline.question_page import page
+from upheaval_pipeline.questions import QUESTIONS, SUMMARY
 
 
 def every_100_ms(begin: int, end: int, latency: int = 10) -> list[tuple[int, int]]:
@@ -30,7 +35,13 @@ HALTS = {
         1,
         0,
     ),
-    "never started again": ([("suspend", 1000, 1010)], 2, 0),
+    "no member was started by command": ([("suspend", 1000, 1010)], 1, 0),
+    "answers came again long before": ([("suspend", 500, 510)], 0.1, 1),
+    "a suspend that no member took": ([Command("suspend", 500, 800, holds=False)], 0, 1),
+    "a shutdown that one member survived": ([Command("shutdown", 900, 1000, holds=False)], 0, 1),
+    "one member ended by force": ([Command("end by force", 500, 510, members=[1])], 0, 1),
+    "all members ended by force": ([Command("end by force", 1000, 1010)], 1, 0),
+    "a refused start ends it": ([("suspend", 1000, 1010), Command("start", 1100, 1500, holds=False)], 1, 0),
     "already over": ([("suspend", 600, 610), ("resume", 700, 710)], 0.11, 1),
 }
 """Commands, and how many seconds of that run are planned, and how many of the others without answers."""
@@ -59,6 +70,71 @@ def test_a_fault_in_a_halt_is_not_charged_with_it() -> None:
     run = RunRows("one", WITH_A_GAP, faults=[("kill", 990, 1500)], controls=controls)
     of = {row["fault"]: row["silent_s"] for row in answer_to("availability", [run])}
     assert of == {"kill": pytest.approx(0.4), "planned": pytest.approx(0.6), "none": 0}
+
+
+LED_TWICE = [
+    (50, TraceKind.ELECTION_STATE, {"state": "LEADER_INIT"}),
+    (60, TraceKind.LEADERSHIP_TERM, {"leadership_term_id": 0, "leader_member_id": 0}),
+    (70, TraceKind.ELECTION_STATE, {"state": "CLOSED"}),
+    (1600, TraceKind.PROCESS_START, {}),
+    (1610, TraceKind.ELECTION_STATE, {"state": "INIT"}),
+    (1700, TraceKind.ELECTION_STATE, {"state": "LEADER_INIT"}),
+    (1750, TraceKind.LEADERSHIP_TERM, {"leadership_term_id": 1, "leader_member_id": 0}),
+    (1800, TraceKind.ELECTION_STATE, {"state": "CLOSED"}),
+]
+"""A member that leads, begins anew in the gap of `WITH_A_GAP`, and leads again."""
+
+
+def test_a_failover_in_a_halt_is_planned_and_no_level_of_its_run() -> None:
+    halt = [("shutdown", 1000, 1100), ("start", 1600, 1850)]
+    runs = [
+        RunRows("planned", WITH_A_GAP, controls=halt, trace=LED_TWICE),
+        RunRows("killed", WITH_A_GAP, faults=[("kill", 1000, 1600)], trace=LED_TWICE),
+        RunRows("killed in a halt", WITH_A_GAP, [("kill", 1200, 1600)], halt, trace=LED_TWICE),
+        RunRows("by itself", WITH_A_GAP, trace=LED_TWICE),
+        RunRows("halted before", WITH_A_GAP, [], [("suspend", 500, 510), ("resume", 600, 610)], trace=LED_TWICE),
+    ]
+    with engine_with(runs) as engine:
+        phases = {row["run"]: row["faults"] for row in rows_of(engine, "failover_phases")}
+        levels = {row["run"] for row in rows_of(engine, "levels") if row["what"] == FAILOVER}
+        faults = {row["fault"] for row in rows_of(engine, "failovers")}
+    assert phases == {
+        "planned": ["planned"],
+        "killed": ["kill"],
+        "killed in a halt": ["kill", "planned"],
+        "by itself": [],
+        "halted before": [],
+    }
+    assert levels == {"killed", "by itself", "halted before"}
+    assert faults == {"kill", "none", "planned"}
+
+
+def test_only_a_fault_that_was_proved_covers_a_state() -> None:
+    runs = [
+        RunRows("seen", WITH_A_GAP, [("kill", 1000, 1850)], trace=LED_TWICE),
+        RunRows("unseen", WITH_A_GAP, [Fault("clock-jump", 1000, 1850, holds=False)], trace=LED_TWICE),
+        RunRows("halted", WITH_A_GAP, controls=[("shutdown", 1000, 1100), ("start", 1600, 1850)], trace=LED_TWICE),
+    ]
+    rows = [row for row in answer_to("coverage", runs) if row["runs"]]
+    assert {(row["state"], row["fault"]) for row in rows} == {
+        (state, fault) for state in ("INIT", "LEADER_INIT", "CLOSED") for fault in ("kill", "planned")
+    }
+
+
+def test_no_verdict_is_not_drawn_as_none_that_failed() -> None:
+    runs = [
+        RunRows("bad", ANSWERED, findings=[bad()], labels={"commit": "a"}),
+        RunRows("unjudged", ANSWERED, findings=None, labels={"commit": "b"}, created="2026-11-02"),
+        RunRows("good", ANSWERED, labels={"commit": "c"}, created="2026-11-03"),
+    ]
+    (trend,) = (question for question in QUESTIONS if question.name == "trend")
+    for some, lanes in ((runs, [1, 0]), (runs[1:2], None)):
+        with engine_with(some) as engine:
+            text = page("lake", engine.answer(SUMMARY, 9), [(trend, engine.answer(trend.sql, 9))])
+        data = text.partition('<script type="application/json" id="data">')[2].partition("</script>")[0]
+        plots = [[lane["whole"] for lane in plot["lanes"]] for plot in json.loads(data).values()]
+        assert plots == ([] if lanes is None else [lanes])
+        assert text.count("<td>b</td>") == 1
 
 
 def test_a_test_for_quarantine_comes_before_any_number_of_others() -> None:

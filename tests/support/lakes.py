@@ -73,8 +73,8 @@ def table_files(lake: Path, table: str) -> list[Path]:
     return [lake / file.path for file in snapshot(Place(str(lake)), table)]
 
 
-def as_of_another_version(lake: Path) -> None:
-    """As if another version of Upheaval had written all that is there."""
+def as_of_another_version(lake: Path, **more: str) -> None:
+    """As if another version of Upheaval had written all that is there, in `runs` with these values, too."""
     from upheaval_pipeline.arrow_schema import arrow_schema
     from upheaval_pipeline.delta import replace
     from upheaval_pipeline.lake import open_lake
@@ -85,6 +85,7 @@ def as_of_another_version(lake: Path) -> None:
     for table in ("runs", "verdicts"):
         files = opened.tables[table]
         rows = opened.dataset([file.path for file in files], arrow_schema(STORED[table])).to_table()
-        column = rows.schema.get_field_index("made_by")
-        changed = rows.set_column(column, "made_by", pa.array(["another version"] * rows.num_rows))
-        replace(opened.place, table, files, files_of(write_rows(str(lake), table, changed.to_batches())))
+        values = {"made_by": "another version", **(more if table == "runs" else {})}
+        for name, value in values.items():
+            rows = rows.set_column(rows.schema.get_field_index(name), name, pa.array([value] * rows.num_rows))
+        replace(opened.place, table, files, files_of(write_rows(str(lake), table, rows.to_batches())))

@@ -4,10 +4,11 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Report, Verdict
+from upheaval_node.trace_kinds import TraceKind
 from upheaval_pipeline.arrow_schema import arrow_schema
 from upheaval_pipeline.duck import DuckEngine, duck_engine
 from upheaval_pipeline.query import Asked, add_views
@@ -24,17 +25,37 @@ def bad(promise: Promise = Promise.LOGS_EQUAL, operation: int | None = None, pos
     return Finding(promise, Verdict.INVALID, "2 of them", operation=operation, position=position)
 
 
+class Command(NamedTuple):
+    """A command of an operator. `members` are those with an observation."""
+
+    what: str
+    begin: int
+    end: int
+    holds: bool = True
+    members: Sequence[int] = (0, 1, 2)
+
+
+class Fault(NamedTuple):
+    """A fault, and whether it was proved."""
+
+    what: str
+    begin: int
+    heal: int | None
+    holds: bool = True
+
+
 @dataclass(frozen=True)
 class RunRows:
-    """A run; times are in ms. `answers` are begins and ends, an operation's id and position is its place in them;
-    `unanswered` are begins.
+    """A run of three members; times are in ms. `answers` are begins and ends, an operation's id and position is its
+    place in them; `unanswered` are begins. `trace` has events of member 0.
     """
 
     run: str
     answers: Sequence[tuple[int, int]] = ()
-    faults: Sequence[tuple[str, int, int | None]] = ()
-    controls: Sequence[tuple[str, int, int]] = ()
-    findings: Sequence[Finding] = ()
+    faults: Sequence[tuple[str, int, int | None] | Fault] = ()
+    controls: Sequence[tuple[str, int, int] | Command] = ()
+    findings: Sequence[Finding] | None = ()
+    """Without any it is valid, with None not judged."""
     labels: Mapping[str, str] = field(default_factory=dict)
     runtime: str = "process"
     scenario: str | None = "bank"
@@ -42,13 +63,21 @@ class RunRows:
     version: str = "1"
     created: str = "2026-11-01"
     unanswered: Sequence[int] = ()
+    trace: Sequence[tuple[int, TraceKind, Mapping[str, Any]]] = ()
 
     def rows(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Its rows by the names of their tables."""
         manifest = json.dumps({"system": self.system, "version": self.version})
         controls = [
-            {"what": what, "begin_ns": begin * MS, "end_ns": end * MS, "leader": 0, "members": {}}
-            for what, begin, end in self.controls
+            {
+                "what": one.what,
+                "begin_ns": one.begin * MS,
+                "end_ns": one.end * MS,
+                "leader": 0 if one.holds else -1,
+                "members": dict.fromkeys(map(str, one.members)),
+                "proof": {"holds": one.holds, "evidence": "seen"},
+            }
+            for one in (Command(*control) for control in self.controls)
         ]
         yield (
             "runs",
@@ -71,9 +100,16 @@ class RunRows:
         for number, begin in enumerate(self.unanswered, start=len(self.answers)):
             asked = {"run": self.run, "line": number, "id": number, "invoke_ns": begin * MS}
             yield "history", {**asked, "process": 0, "f": "write", "key": "k", "outcome": "unknown"}
-        for line, (what, begin, heal) in enumerate(self.faults):
-            times = {"inject_begin_ns": begin * MS, "heal_end_ns": None if heal is None else heal * MS}
-            yield "faults", {"run": self.run, "line": line, "what": what, **times}
+        for line, fault in enumerate(Fault(*fault) for fault in self.faults):
+            heal_ns = None if fault.heal is None else fault.heal * MS
+            times = {"inject_begin_ns": fault.begin * MS, "heal_end_ns": heal_ns}
+            proof = {"holds": fault.holds, "evidence": "seen"}
+            yield "faults", {"run": self.run, "line": line, "what": fault.what, **times, "inject_proof": proof}
+        for line, (ms, event, fields) in enumerate(self.trace):
+            place = {"run": self.run, "member": 0, "line": line, "ts": ms * MS, "event": str(event)}
+            yield "trace", {**place, "fields": json.dumps(fields), **fields}
+        if self.findings is None:
+            return
         findings = tuple(self.findings) or (Finding(Promise.LOGS_EQUAL, Verdict.VALID, "equal"),)
         for batch in verdict_rows({self.run: Report(self.run, findings)}, {self.run: ""}, {}):
             yield from (("verdicts", row) for row in batch.to_pylist())

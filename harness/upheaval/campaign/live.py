@@ -48,6 +48,8 @@ class LiveCampaign:
         """One line about the outcome of a seed and its cluster."""
         system = system_named(self.system).text
         of = {"runtime": self.runtime, "system": system, "version": version_of(system, __version__)}
+        if self.own is not None:
+            of |= {"service": self.own.service, "own_service": self.own.service}
         return {**of, **outcome.to_fields()}
 
 
@@ -88,7 +90,7 @@ class LiveOutcome:
             "promise": "" if self.worst is None else self.worst.promise,
             "detail": "" if self.worst is None else " ".join(self.worst.evidence.split()),
             "findings": list(self.finding_lines()),
-            "seconds": round(self.seconds, 1),
+            "seconds": self.seconds,
             "operations": self.operations,
             "fault_counts": fields_of(self.faults),
             "folder": self.folder,

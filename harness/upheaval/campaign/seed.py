@@ -163,7 +163,8 @@ class SeedOutcome:
             "fingerprints": [fingerprint.to_fields() for fingerprint in self.fingerprints],
             "inconclusive": self.is_inconclusive,
             "simulated_seconds": round(self.seconds, 3),
-            "processor_seconds": round(self.processor_seconds, 3),
+            # Not rounded: a lake knows a campaign by its first line, and nothing else differs between two nights.
+            "processor_seconds": self.processor_seconds,
             "operations": self.operations,
             "elections": self.elections,
             "snapshots": self.snapshots,
