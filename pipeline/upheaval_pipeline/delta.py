@@ -24,6 +24,8 @@ TRIES: Final = 100
 """Each failed one means that another writer committed."""
 _ARROW: Final = re.compile(r"\x1b\[\d*m|\u21b3")
 _ENDS: Final = ("min.run", "max.run", "min.batch", "max.batch")
+# Without names, Delta has bounds of the first 32 columns.
+_CONFIGURATION: Final = {"delta.dataSkippingStatsColumns": "run,batch"}
 _REASON_LENGTH: Final = 400
 
 
@@ -124,7 +126,8 @@ def _opened(place: Place, table: str) -> DeltaTable | None:
 
 def _made(place: Place, table: str, schema: pa.Schema) -> DeltaTable:
     try:
-        return DeltaTable.create(place.shown(table), schema, mode="ignore", storage_options=place.delta_options)
+        shown, options = place.shown(table), place.delta_options
+        return DeltaTable.create(shown, schema, mode="ignore", configuration=_CONFIGURATION, storage_options=options)
     except (DeltaError, OSError) as error:
         raise _fault(place, table, error) from error
 
