@@ -72,6 +72,13 @@ class Injection(Protocol):
     def keeps_down(self) -> bool:
         """Whether its members stay down until it is healed."""
 
+    @property
+    def starts(self) -> bool:
+        """Whether healing it starts its members."""
+
+    def ends_at_start(self) -> bool:
+        """Whether a start of its members would end it now."""
+
     def act(self) -> None:
         """Inject it. Raises `UsageError` before anything is done. After any other error it may be done in part, and
         `heal` undoes that.
@@ -367,11 +374,18 @@ class MemberInjection:
         self.statement = replace(fault, members=exactly(member_ids)).statement
         self._is_pause = fault.kind is MemberFaultKind.PAUSE
         self.keeps_down = fault.kind in (MemberFaultKind.KILL, MemberFaultKind.STOP)
+        self.starts = not self._is_pause
         self._before = {member_id: self._incarnation(member_id) for member_id in member_ids}
         self._statuses: dict[str, int | None] = {}
         self._since_ns = 0
         self._turns_then: dict[int, int] = {}
         self._begin_watch()
+
+    def ends_at_start(self) -> bool:
+        """A pause ends when another fault has ended the paused processes."""
+        if not self._is_pause:
+            return self.keeps_down
+        return not any(names & self._incarnation(member_id) for member_id, names in self._before.items())
 
     def require_running(self) -> None:
         """Raises `UnknownOutcome` when one of its members, or its component there, does not run."""

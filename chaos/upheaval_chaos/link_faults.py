@@ -5,7 +5,7 @@ against it, so that the answer does. For one-way faults the way back has to deli
 the time for that is observed in the usual traffic of its links.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
@@ -175,6 +175,14 @@ def links_between(fault: BetweenEnds, sources: Sequence[int], targets: Sequence[
     return list(links)
 
 
+def links_now(find: Callable[[], list[Link]]) -> list[Link]:
+    """The links of a fault that is possible. Raises `UnknownOutcome` when there are none now, because of who leads."""
+    try:
+        return find()
+    except UsageError as error:
+        raise UnknownOutcome(f"{error} now") from None
+
+
 def _links(fault: LinkFault, sources: Sequence[int], targets: Sequence[int]) -> list[Link]:
     """The links of the fault. Raises `UsageError` when there are none, or when they do not support it."""
     links = links_between(fault, sources, targets)
@@ -203,11 +211,13 @@ class LinkInjection:
 
     is_exclusive = False
     keeps_down = False
+    starts = False
 
     def __init__(
         self, target: Target, fault: LinkFault, sources: Sequence[int], targets: Sequence[int], *, tries: bool
     ) -> None:
-        links = _links(fault, sources, targets)
+        fault.require_possible(len(target.member_ids))
+        links = links_now(lambda: _links(fault, sources, targets))
         self._target = target
         self._fault = fault
         self.links = links
@@ -224,6 +234,10 @@ class LinkInjection:
         self._usual_bulk = {link: self._try_bulk(link) for link in tried} if fault.bytes_per_second else {}
         self._traffic = {} if tries else {link: target.hosts(BEGIN).watch(link) for link in links}
         self._receivers = {link: self._receiver(link) for link in self._traffic}
+
+    def ends_at_start(self) -> bool:
+        """False: links stay as they are."""
+        return False
 
     def act(self) -> None:
         """Impose the effect on every link."""
