@@ -35,9 +35,7 @@ class _Active:
     def note_end(self, begin_ns: int, end_ns: int, operations: int) -> None:
         """Note when it was healed. An earlier end stays."""
         if self.record.heal_end_ns is None:
-            self.record = replace(
-                self.record, heal_begin_ns=begin_ns, heal_end_ns=end_ns, heal_operations=operations
-            )
+            self.record = replace(self.record, heal_begin_ns=begin_ns, heal_end_ns=end_ns, heal_operations=operations)
 
 
 class FaultDriver:

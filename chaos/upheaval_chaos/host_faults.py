@@ -182,7 +182,7 @@ class HostInjection:
         """The first look, after the limit was lifted, at which a member had run."""
 
     def ends_at_start(self) -> bool:
-        """Power comes back with a start. An end in a change that is still to come does not go away, nor do wrong bytes."""
+        """Power comes back with a start. An end in a change that is still to come stays, and so do wrong bytes."""
         if self._fault.kind not in IN_CHANGE:
             return self._fault.kind is HostFaultKind.POWER_CUT
         self.seen()

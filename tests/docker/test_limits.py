@@ -9,7 +9,7 @@ import pytest
 
 from support.docker_runs import left_of, upheaval
 from support.fault_cases import WORKLOAD, fault_of, one_round
-from support.saboteur import Sabotage
+from support.saboteur import OF_ALL, Sabotage
 from support.valid import require_valid_end
 from upheaval.errors import EnvironmentFault
 from upheaval.execution.live import LiveStage
@@ -38,7 +38,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory, node_image: str, engine: Cli
 
 
 @pytest.mark.parametrize("reader", ["harness", "engine"])
-@pytest.mark.parametrize("sabotage", Sabotage)
+@pytest.mark.parametrize("sabotage", OF_ALL)
 def test_only_what_was_done_is_proved(
     sabotage: Sabotage, reader: str, stage: LiveStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:

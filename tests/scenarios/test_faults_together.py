@@ -1,16 +1,15 @@
 """Several faults at once: of one member, of a member and its links, and of members that turn out to be one."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from support.fault_cases import fault_of
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.verdict import Report, Verdict
 from upheaval.execution.run import run_scenario
 from upheaval.execution.sent_messages import SentMessage
 from upheaval.execution.simulated import SimulatedStage
-from upheaval.checkers.promises import Promise
-from upheaval.checkers.verdict import Report, Verdict
 from upheaval.records import RunFolder, TraceEvent
 from upheaval.scenario import Scenario, WaitSent, parse_scenario
 from upheaval_chaos.driver import FaultDriver
@@ -98,11 +97,11 @@ def test_a_target_that_does_not_exist_because_of_who_leads_is_unknown(steps: tup
 
 
 @pytest.fixture
-def opened(tmp_path: Path) -> Iterator[SimulatedStage]:
+def opened(tmp_path: Path) -> SimulatedStage:
     stage = SimulatedStage(scenario_of(), 1, tmp_path)
     stage.open(lambda _: None)
     stage.let_pass(0.5)
-    yield stage
+    return stage
 
 
 def test_a_message_from_before_a_fault_began_does_not_come_after_it(opened: SimulatedStage) -> None:
