@@ -441,10 +441,16 @@ class LinkInjection:
             return
         stream = replace(road, channel=CHANNELS[0], dialler=Dialler.SOURCE)
         within_ns = self._fault.latency_ms * MS
-        begin_ns, before = self._target.now_ns(), self._target.delivered_by_stream(stream)
-        self._target.ping(road, min(within_ns / 4 / S, _HELD_BACK_S), BULK_LENGTH_MAX)
-        came_out, took_ns = self._delivered_since(before, stream), self._target.now_ns() - begin_ns
-        if took_ns < within_ns and came_out >= BULK_LENGTH_MAX // 2:
+        for _ in range(USUAL_PINGS):
+            begin_ns, before = self._target.now_ns(), self._target.delivered_by_stream(stream)
+            self._target.ping(road, min(within_ns / 4 / S, _HELD_BACK_S), BULK_LENGTH_MAX)
+            came_out, took_ns = self._delivered_since(before, stream), self._target.now_ns() - begin_ns
+            if took_ns < within_ns:
+                break
+        else:
+            # A busy machine looks too late.
+            return
+        if came_out >= BULK_LENGTH_MAX // 2:
             raise UnknownOutcome(f"{came_out} bytes came out of {stream} in {took_ns / MS:.1f} ms: it is not slow")
 
     def _throttled(self, link: Link) -> str:

@@ -306,11 +306,11 @@ def _wait_sent(step: WaitSent, target: Steered, driver: FaultDriver, say: Say) -
     say(f"{wanted} is sent")
 
 
-def _perform(target: Steered, command: AdminCommand, driver: FaultDriver) -> ControlRecord:
+def _perform(target: Steered, command: str, driver: FaultDriver) -> ControlRecord:
     def act() -> ControlRecord:
         return perform(target, command, STEP_TIMEOUT_S)
 
-    return driver.start(target.member_ids, act) if command is AdminCommand.START else act()
+    return driver.start(target.member_ids, act) if command == AdminCommand.START else act()
 
 
 def _start_members(target: Steered, driver: FaultDriver) -> None:
