@@ -20,7 +20,7 @@ from upheaval_chaos.faults import (
     require_some_leader,
     roster_of,
 )
-from upheaval_chaos.link_faults import links_between, require_channel, statement_between, victims_of
+from upheaval_chaos.link_faults import links_between, links_now, require_channel, statement_between, victims_of
 from upheaval_chaos.record import Proof
 from upheaval_chaos.target import (
     CLIENTS,
@@ -132,7 +132,8 @@ class DatagramFault:
         """
         roster = roster_of(target)
         sources, targets = self.sources.select(roster), self.targets.select(roster)
-        links = links_between(self, sources, targets)
+        self.require_possible(len(target.member_ids))
+        links = links_now(lambda: links_between(self, sources, targets))
         named = replace(self, sources=exactly(sources), targets=exactly(targets))
         return DatagramInjection(target, self, links, named.statement, victims_of(sources, targets))
 
@@ -173,6 +174,7 @@ class DatagramInjection:
 
     is_exclusive = False
     keeps_down = False
+    starts = False
     component = None
 
     def __init__(
@@ -191,6 +193,10 @@ class DatagramInjection:
         )
         self._count = max(_PROBES_LEAST, _HITS_EXPECTED * 100 // fault.percent if fault.percent else 0)
         self._twice(lambda: self._require_unhit(self._look(fault.effect)))
+
+    def ends_at_start(self) -> bool:
+        """False: links stay as they are."""
+        return False
 
     def act(self) -> None:
         """Impose the effect on every link."""

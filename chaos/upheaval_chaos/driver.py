@@ -5,14 +5,16 @@ Holds all active faults, so that a run that ends early can heal them.
 
 from collections.abc import Callable, Sequence, Set as AbstractSet
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeVar
 
-from upheaval_chaos.errors import UnknownOutcome, UsageError
+from upheaval_chaos.errors import Conflict, UnknownOutcome, UsageError
 from upheaval_chaos.faults import Fault, Injection, MemberFaultKind, fault_of, sparing
 from upheaval_chaos.file_faults import FileFaultKind
 from upheaval_chaos.host_faults import IN_CHANGE
 from upheaval_chaos.record import FaultRecord, Proof
 from upheaval_chaos.target import Target
+
+T = TypeVar("T")
 
 _INTERRUPTED: Final = Proof(False, "interrupted")
 
@@ -30,6 +32,11 @@ class _Active:
         if proof is not None and (before is None or before.holds):
             self.record = replace(self.record, inject_proof=proof)
 
+    def note_end(self, begin_ns: int, end_ns: int, operations: int) -> None:
+        """Note when it was healed. An earlier end stays."""
+        if self.record.heal_end_ns is None:
+            self.record = replace(self.record, heal_begin_ns=begin_ns, heal_end_ns=end_ns, heal_operations=operations)
+
 
 class FaultDriver:
     """All faults of one run. `record` gets each fault when it is healed, or at the end when it was not.
@@ -39,6 +46,9 @@ class FaultDriver:
     recorded without a proof when nothing shows its effect; an observation that contradicts its effect is recorded as
     not proved. A fault whose injection fails counts as active, without proof, until it is healed: part of it may have
     taken effect.
+
+    A start of members ends every fault that had kept them down: the record of each has the times of that start,
+    although the fault stays active until it is healed itself.
     """
 
     def __init__(self, target: Target, record: Callable[[FaultRecord], None]) -> None:
@@ -49,6 +59,12 @@ class FaultDriver:
         self._injections: dict[str, Injection] = {}
         self.last_event_ns = 0
         """When the last fault was asked for, or its healing."""
+        self.last_changed_ns = 0
+        """When the last fault began, or was healed: later than it was asked for, by what the probes take before it."""
+
+    def note_event(self, ns: int) -> None:
+        """Note that something else than a fault happened."""
+        self.last_event_ns = self.last_changed_ns = ns
 
     def inject(self, name: str, fault: Fault) -> Proof:
         """Inject a fault and prove it. `name` is for `heal` and for later conditions."""
@@ -103,8 +119,10 @@ class FaultDriver:
         self.look()
 
     def heal_all(self) -> None:
-        """Heal all active faults in the order of their injection. Waits until all healing is proved."""
-        for name, active in list(self._active.items()):
+        """Heal all active faults in the order of their injection, those of links last: only running members prove that
+        a link is healed. Waits until all healing is proved.
+        """
+        for name, active in sorted(self._active.items(), key=lambda item: bool(item[1].injection.links)):
             (self.end if active.record.is_drawn else self.heal)(name)
         while self._healing:
             active = self._healing[0]
@@ -155,6 +173,15 @@ class FaultDriver:
         injections = [active.injection for active in self._active.values()]
         return any(injection.keeps_down and member_id in injection.member_ids for injection in injections)
 
+    def start(self, member_ids: Sequence[int], start: Callable[[], T]) -> T:
+        """Start members by `start`, and not by healing a fault."""
+        ended = self._ended_by_start_of(member_ids)
+        begin_ns, operations = self._target.now_ns(), self._target.acknowledged()
+        started = start()
+        for active in ended:
+            active.note_end(begin_ns, self._target.now_ns(), operations)
+        return started
+
     def victims(self, name: str) -> Sequence[int]:
         """The members that the last fault of this name means, see `Injection.victims`. Raises `UsageError` when there
         was no such fault.
@@ -175,10 +202,26 @@ class FaultDriver:
             raise UsageError(f"fault {name!r} is not there: nothing to heal")
         begin_ns, operations = self._target.now_ns(), self._target.acknowledged()
         self.last_event_ns = begin_ns
-        active.injection.heal()
-        end_ns = self._target.now_ns()
-        active.record = replace(active.record, heal_begin_ns=begin_ns, heal_end_ns=end_ns, heal_operations=operations)
+        injection = active.injection
+        ended = self._ended_by_start_of(injection.member_ids) if injection.starts else []
+        injection.heal()
+        end_ns = self.last_changed_ns = self._target.now_ns()
+        for one in (active, *ended):
+            one.note_end(begin_ns, end_ns, operations)
         return active
+
+    def _ended_by_start_of(self, member_ids: Sequence[int]) -> list[_Active]:
+        """The faults that a start of these members ends. Those that can be proved only before it are proved."""
+        ended = [
+            (name, active)
+            for name, active in self._active.items()
+            if set(active.injection.member_ids) <= set(member_ids)
+            and active.record.heal_end_ns is None
+            and active.injection.ends_at_start()
+        ]
+        for name, _ in ended:
+            self._prove_late(name)
+        return [active for _, active in ended]
 
     def _put_in(self, name: str, fault: Fault, *, is_drawn: bool) -> _Active:
         if name in self._active:
@@ -188,7 +231,7 @@ class FaultDriver:
         injection = sparing(fault, self.victims).aim(self._target, tries=not is_drawn)
         if injection.is_exclusive:
             self._require_alone(injection)
-        began_ns = self._target.now_ns()
+        began_ns = self.last_changed_ns = self._target.now_ns()
         record = FaultRecord(
             injection.what,
             injection.where,
@@ -209,8 +252,10 @@ class FaultDriver:
         failure = None
         try:
             injection.act()
-        except UsageError:
+        except UsageError as error:
             del self._active[name]
+            if isinstance(error, Conflict):
+                raise UnknownOutcome(str(error)) from None
             raise
         except UnknownOutcome as error:
             failure = Proof(False, str(error))

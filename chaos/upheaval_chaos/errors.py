@@ -20,6 +20,10 @@ class UsageError(HarnessError):
     """The caller's request makes no sense: an unknown member, a bad option, a malformed file."""
 
 
+class Conflict(UsageError):
+    """Another fault that is active is in the way. Who leads may decide that, so a run ends as unknown by it."""
+
+
 class EnvironmentFault(HarnessError):
     """The machine does not allow it: no permission, a port in use, a process that does not start."""
 

@@ -5,7 +5,7 @@ the cluster proves both injection and healing. A failed proof is a `Proof` whose
 so that healing goes on.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import Any, Final, Protocol, TypeVar
@@ -71,6 +71,13 @@ class Injection(Protocol):
     @property
     def keeps_down(self) -> bool:
         """Whether its members stay down until it is healed."""
+
+    @property
+    def starts(self) -> bool:
+        """Whether healing it starts its members."""
+
+    def ends_at_start(self) -> bool:
+        """Whether a start of its members would end it now."""
 
     def act(self) -> None:
         """Inject it. Raises `UsageError` before anything is done. After any other error it may be done in part, and
@@ -367,11 +374,18 @@ class MemberInjection:
         self.statement = replace(fault, members=exactly(member_ids)).statement
         self._is_pause = fault.kind is MemberFaultKind.PAUSE
         self.keeps_down = fault.kind in (MemberFaultKind.KILL, MemberFaultKind.STOP)
+        self.starts = not self._is_pause
         self._before = {member_id: self._incarnation(member_id) for member_id in member_ids}
         self._statuses: dict[str, int | None] = {}
         self._since_ns = 0
-        self._turns_then: dict[int, int] = {}
+        self._turns_then: dict[int, Mapping[str, int]] = {}
         self._begin_watch()
+
+    def ends_at_start(self) -> bool:
+        """A pause ends when another fault has ended the paused processes."""
+        if not self._is_pause:
+            return self.keeps_down
+        return not any(names & self._incarnation(member_id) for member_id, names in self._before.items())
 
     def require_running(self) -> None:
         """Raises `UnknownOutcome` when one of its members, or its component there, does not run."""
@@ -413,7 +427,7 @@ class MemberInjection:
         return awaited(self._target, self.seen_healed, COMES_BACK_S, f"return of {self.where}")
 
     def seen_healed(self) -> Proof | None:
-        """A new process runs or, after a pause, the old one takes turns again."""
+        """As many new processes run as before or, after a pause, each old one takes turns again."""
         if not all(self._is_back(member_id) for member_id in self.member_ids):
             return None
         return Proof(True, f"running: {self._names_now()}")
@@ -421,9 +435,10 @@ class MemberInjection:
     def _is_back(self, member_id: int) -> bool:
         names, before = self._incarnation(member_id), self._before[member_id]
         if self._is_pause and names == before:
-            return self._turns()[member_id] > self._turns_then[member_id]
+            turns, then = self._turns()[member_id], self._turns_then[member_id]
+            return all(turns.get(name, 0) > then.get(name, 0) for name in before)
         # Another fault may have ended a paused process.
-        return bool(names) and not names & before
+        return bool(names) and len(names) >= len(before) and not names & before
 
     def _do(self, member_id: int) -> None:
         node = self._target.node(member_id)
@@ -450,7 +465,7 @@ class MemberInjection:
     def _names_now(self) -> str:
         return ", ".join(sorted(name for member_id in self.member_ids for name in self._incarnation(member_id)))
 
-    def _turns(self) -> dict[int, int]:
+    def _turns(self) -> dict[int, Mapping[str, int]]:
         return {m: self._target.node(m).turns(self.component) for m in self.member_ids}
 
     def _begin_watch(self) -> None:

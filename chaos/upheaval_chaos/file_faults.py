@@ -101,6 +101,7 @@ class FileInjection:
     is_exclusive = False
     component = None
     keeps_down = True
+    starts = True
     links: Sequence[Link] = ()
 
     def __init__(self, target: Target, fault: FileFault, member_ids: Sequence[int]) -> None:
@@ -114,6 +115,10 @@ class FileInjection:
         self._before: dict[int, Mapping[str, _Content]] = {}
         self._catalogs: dict[int, bytes] = {}
         self._started: dict[int, frozenset[str]] = {}
+
+    def ends_at_start(self) -> bool:
+        """True: a member starts with what is left of its files."""
+        return True
 
     def act(self) -> None:
         """End the members, then change the files of all, or of none. Raises `UnknownOutcome` for a log that is too

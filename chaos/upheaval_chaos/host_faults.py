@@ -189,14 +189,23 @@ class HostInjection:
         self.where = ", ".join(f"member-{member_id}" for member_id in member_ids)
         self.statement = replace(fault, members=exactly(member_ids)).statement
         self.keeps_down = fault.kind in (HostFaultKind.POWER_CUT, HostFaultKind.WRONG_BYTES, *IN_CHANGE)
+        self.starts = self.keeps_down or fault.kind in (HostFaultKind.DISK_FULL, HostFaultKind.MEMORY_LIMIT)
         looks = 1 if self._hosts.is_exact else _POLLED_LOOKS
         self._before = {member_id: self._look_at(member_id, looks) for member_id in member_ids}
         self._acted = dict(self._before)
         self._healed = dict(self._before)
         self._since_start = dict(self._before)
         """The first look at what runs of each member now."""
+        self._took_effect = False
         self._unlimited: dict[int, _Before] = {}
         """The first look, after the limit was lifted, at which a member had run."""
+
+    def ends_at_start(self) -> bool:
+        """Power comes back with a start. An end in a change that is still to come stays, and so do wrong bytes."""
+        if self._fault.kind not in IN_CHANGE:
+            return self._fault.kind is HostFaultKind.POWER_CUT
+        self.seen()
+        return self._took_effect
 
     def act(self) -> None:
         """Inject it at every host in turn."""
@@ -235,6 +244,7 @@ class HostInjection:
             shown = [self._seen_of(member_id, before) for member_id, before in self._before.items()]
         except UnknownOutcome as error:
             return Proof(False, str(error))
+        self._took_effect = self._took_effect or all(shown)
         return Proof(True, "; ".join(shown)) if all(shown) else None
 
     def heal(self) -> None:

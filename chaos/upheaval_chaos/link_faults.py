@@ -5,7 +5,7 @@ against it, so that the answer does. For one-way faults the way back has to deli
 the time for that is observed in the usual traffic of its links.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
@@ -20,6 +20,7 @@ from upheaval_chaos.faults import (
     require_some_leader,
     roster_of,
 )
+from upheaval_chaos.pings import channel_of_ping
 from upheaval_chaos.record import Proof
 from upheaval_chaos.target import (
     CHANNELS,
@@ -46,6 +47,7 @@ USUAL_PINGS: Final = 5
 ROADS_TRIES: Final = 2
 BULK_S: Final = 1.0
 BULK_LENGTH_MAX: Final = 256 * 1024
+_HELD_BACK_S: Final = 0.1
 LONGEST_MS: Final = 60_000
 """The longest latency or time-out in ms."""
 # The outcomes of a working connection: the target received the request and answers, or ends it without an answer.
@@ -175,6 +177,14 @@ def links_between(fault: BetweenEnds, sources: Sequence[int], targets: Sequence[
     return list(links)
 
 
+def links_now(find: Callable[[], list[Link]]) -> list[Link]:
+    """The links of a fault that is possible. Raises `UnknownOutcome` when there are none now, because of who leads."""
+    try:
+        return find()
+    except UsageError as error:
+        raise UnknownOutcome(f"{error} now") from None
+
+
 def _links(fault: LinkFault, sources: Sequence[int], targets: Sequence[int]) -> list[Link]:
     """The links of the fault. Raises `UsageError` when there are none, or when they do not support it."""
     links = links_between(fault, sources, targets)
@@ -203,11 +213,13 @@ class LinkInjection:
 
     is_exclusive = False
     keeps_down = False
+    starts = False
 
     def __init__(
         self, target: Target, fault: LinkFault, sources: Sequence[int], targets: Sequence[int], *, tries: bool
     ) -> None:
-        links = _links(fault, sources, targets)
+        fault.require_possible(len(target.member_ids))
+        links = links_now(lambda: _links(fault, sources, targets))
         self._target = target
         self._fault = fault
         self.links = links
@@ -224,6 +236,10 @@ class LinkInjection:
         self._usual_bulk = {link: self._try_bulk(link) for link in tried} if fault.bytes_per_second else {}
         self._traffic = {} if tries else {link: target.hosts(BEGIN).watch(link) for link in links}
         self._receivers = {link: self._receiver(link) for link in self._traffic}
+
+    def ends_at_start(self) -> bool:
+        """False: links stay as they are."""
+        return False
 
     def act(self) -> None:
         """Impose the effect on every link."""
@@ -387,15 +403,55 @@ class LinkInjection:
         added_ns = self._fault.latency_ms * MS
         road = self._roads(link)[0]
         usual = self._usual[road]
+        watch = self._watch(link)
         ping = self._target.ping(road, PING_TIMEOUT_S + 2 * self._fault.latency_ms / 1000)
+        if watch is None:
+            self._require_held_back(road)
+        else:
+            watch.end()
+            self._require_late(link, watch)
         if ping.answer is not usual.answer:
             raise UnknownOutcome(f"a connection along {road} was {ping.answer}, before {usual.answer}")
         took = f"{link} answered in {ping.round_trip_ns / MS:.1f} ms, before in {usual.round_trip_ns / MS:.1f} ms"
-        if ping.round_trip_ns < added_ns:
-            raise UnknownOutcome(f"{took}: it is not slow")
+        # The end of a connection may come back at once: only an answer is late both ways.
+        ways = 2 if link.reverse in self.links and ping.answer is Answer.ANSWERED else 1
+        if ping.round_trip_ns < ways * added_ns:
+            raise UnknownOutcome(f"{took}: it is not slow" + " both ways" * (ways - 1))
         if usual.round_trip_ns >= added_ns:
             raise UnknownOutcome(f"{took}: a latency of {self._fault.latency_ms} ms does not show")
         return took
+
+    def _watch(self, link: Link) -> Traffic | None:
+        """The traffic on the link from now on; None where no host watches links."""
+        try:
+            return self._target.hosts(BEGIN).watch(link)
+        except UsageError:
+            return None
+
+    def _require_late(self, link: Link, traffic: Traffic) -> None:
+        fastest_ns = traffic.fastest_ns
+        if fastest_ns is not None and fastest_ns < self._fault.latency_ms * MS:
+            raise UnknownOutcome(f"link {link} took {fastest_ns / MS:.1f} ms: it is not slow")
+
+    def _require_held_back(self, road: Link) -> None:
+        """More bytes than usual traffic has in that time do not come out before the latency. A round trip does not
+        tell which of its ways is slow.
+        """
+        if road not in self.links or self._fault.bytes_per_second or channel_of_ping(road.channels) != CHANNELS[0]:
+            return
+        stream = replace(road, channel=CHANNELS[0], dialler=Dialler.SOURCE)
+        within_ns = self._fault.latency_ms * MS
+        for _ in range(USUAL_PINGS):
+            begin_ns, before = self._target.now_ns(), self._target.delivered_by_stream(stream)
+            self._target.ping(road, min(within_ns / 4 / S, _HELD_BACK_S), BULK_LENGTH_MAX)
+            came_out, took_ns = self._delivered_since(before, stream), self._target.now_ns() - begin_ns
+            if took_ns < within_ns:
+                break
+        else:
+            # A busy machine looks too late.
+            return
+        if came_out >= BULK_LENGTH_MAX // 2:
+            raise UnknownOutcome(f"{came_out} bytes came out of {stream} in {took_ns / MS:.1f} ms: it is not slow")
 
     def _throttled(self, link: Link) -> str:
         """One second's worth of bytes takes that long, on a connection of its own."""

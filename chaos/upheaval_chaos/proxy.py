@@ -32,6 +32,8 @@ class Proxy(AnyProxy):
         super().__init__(name, listen, upstream, random)
         self._server: asyncio.Server | None = None
         self._connections: set[_Connection] = set()
+        self.changed = asyncio.Event()
+        """Set at the next change of the toxics, by then a new one."""
 
     @property
     def enabled(self) -> bool:
@@ -56,14 +58,20 @@ class Proxy(AnyProxy):
     def put_toxic(self, toxic: Toxic) -> None:
         """Add or replace a toxic; it also affects existing connections."""
         self.toxics[toxic.name] = toxic
+        self._note_change()
         for connection in list(self._connections):
             connection.meet(toxic)
 
     async def remove_toxic(self, name: str) -> None:
         """As with Toxiproxy, connections that lost bytes to a time-out end: what they carried has a hole."""
         toxic = self.toxics.pop(name)
+        self._note_change()
         if toxic.type == "timeout":
             await self._end([connection for connection in self._connections if connection.met(toxic)])
+
+    def _note_change(self) -> None:
+        self.changed.set()
+        self.changed = asyncio.Event()
 
     @staticmethod
     async def _end(connections: "Iterable[_Connection]") -> None:
@@ -207,10 +215,9 @@ class _Pipe:
             await self._under_way.put((clock(), data))
 
     async def _write(self) -> None:
-        clock = asyncio.get_running_loop().time
         while True:
             came, data = await self._under_way.get()
-            await asyncio.sleep(max(came + self._latency_s() - clock(), 0))
+            await self._wait_until_due(came)
             if self._proxy.toxics_of(self._stream, "timeout"):
                 if data:
                     self._swallowed(self._stream)
@@ -223,6 +230,16 @@ class _Pipe:
             await self._pass_on(data)
         if self._writer.can_write_eof():
             self._writer.write_eof()
+
+    async def _wait_until_due(self, came: float) -> None:
+        """Wait for the latency, which counts anew whenever the toxics change."""
+        clock = asyncio.get_running_loop().time
+        while (left_s := came + self._latency_s() - clock()) > 0:
+            try:
+                await asyncio.wait_for(self._proxy.changed.wait(), left_s)
+            except TimeoutError:
+                return
+        await asyncio.sleep(0)
 
     async def _pass_on(self, data: bytes) -> None:
         rest = memoryview(data)

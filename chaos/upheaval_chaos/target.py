@@ -229,8 +229,8 @@ class Node(Protocol):
     def incarnation(self, component: str | None = None) -> frozenset[str]:
         """The names of the current incarnations, never used again; empty when nothing runs."""
 
-    def turns(self, component: str | None = None) -> int:
-        """A number that grows only while the node gets to run."""
+    def turns(self, component: str | None = None) -> Mapping[str, int]:
+        """By the name of each incarnation, a number that grows only while it gets to run."""
 
 
 class LinkInjector(Protocol):

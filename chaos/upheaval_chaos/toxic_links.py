@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from upheaval_chaos.errors import UsageError
+from upheaval_chaos.errors import Conflict, UsageError
 from upheaval_chaos.target import (
     CHANNELS,
     CLIENTS,
@@ -120,7 +120,7 @@ class ToxicInjector:
         return None
 
     def impose(self, links: Sequence[Link], effect: LinkEffect) -> None:
-        """Raises `UsageError` when a toxic of the same type with other attributes exists already."""
+        """Raises `Conflict` when a toxic of the same type with other attributes exists already."""
         self._put(list(_toxics(self._streams(links), effect)))
 
     def lift(self, links: Sequence[Link], effect: LinkEffect) -> None:
@@ -128,7 +128,7 @@ class ToxicInjector:
         self._take(_toxics(self._streams(links), effect))
 
     def disturb(self, links: Sequence[Link], effect: DatagramEffect) -> None:
-        """Raises `UsageError` when a toxic of the same type with other attributes exists already."""
+        """Raises `Conflict` when a toxic of the same type with other attributes exists already."""
         self._put([_datagram_toxic(stream, effect) for stream in self._streams(links)])
 
     def restore(self, links: Sequence[Link], effect: DatagramEffect) -> None:
@@ -139,7 +139,7 @@ class ToxicInjector:
         for wanted in toxics:
             held = self._held.get((wanted.stream, wanted.kind))
             if held is not None and held.wanted != wanted:
-                raise UsageError(f"{wanted.stream} has a {wanted.kind} of another size already: heal that fault first")
+                raise Conflict(f"{wanted.stream} has a {wanted.kind} of another size already: heal that fault first")
         # Recorded first, so that `lift` also works after a partial failure.
         for wanted in toxics:
             self._held.setdefault((wanted.stream, wanted.kind), _Held(wanted)).count += 1

@@ -12,7 +12,7 @@ import pytest
 from support.built_images import require
 from support.docker_runs import left_of
 from support.fault_cases import CASES, WORKLOAD, fault_of, one_round
-from support.saboteur import Sabotage
+from support.saboteur import OF_ALL, Sabotage
 from support.stranger import copy_of, pytest_in
 from support.valid import require_valid
 from upheaval import images
@@ -80,8 +80,8 @@ def stage(
     ("statement", "sabotage"),
     [
         *((statement, Sabotage.NONE) for statement in LINK_FAULTS),
-        *((LINK_FAULTS[0], how) for how in Sabotage if how is not Sabotage.NONE),
-        *(("lose leader <-> follower percent=30", how) for how in Sabotage if how is not Sabotage.NONE),
+        *((LINK_FAULTS[0], how) for how in OF_ALL if how is not Sabotage.NONE),
+        *(("lose leader <-> follower percent=30", how) for how in OF_ALL if how is not Sabotage.NONE),
     ],
 )
 def test_a_fault_of_links_is_proved_when_it_was_done(

@@ -11,7 +11,7 @@ import pytest
 from support import hoard
 from support.docker_runs import left_of, upheaval
 from support.fault_cases import WORKLOAD, fault_of, one_round
-from support.saboteur import Sabotage
+from support.saboteur import OF_ALL, Sabotage
 from support.valid import require_valid_end
 from upheaval.errors import EnvironmentFault
 from upheaval.execution.live import LiveStage
@@ -69,7 +69,7 @@ ROUNDS = [
     )
     for statement in (STATEMENT, MEMORY)
     for reader in ("harness", "engine")
-    for sabotage in Sabotage
+    for sabotage in OF_ALL
 ]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from support.docker_runs import left_of
 from support.fault_cases import LIVE_ROUNDS, WORKLOAD, fault_of, one_round, settle
-from support.saboteur import Sabotage
+from support.saboteur import OF_ALL, Sabotage
 from upheaval.execution.live import LiveStage
 from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.engine import Client
@@ -160,7 +160,7 @@ def test_probes_through_proxies(statement: str, sabotage: Sabotage, proxied: Liv
     [
         pytest.param(statement, how, marks=() if (statement, how) in FILTERED_OFTEN else pytest.mark.nightly)
         for statement in FILTERED
-        for how in Sabotage
+        for how in OF_ALL
     ],
 )
 def test_probes_of_filters(statement: str, sabotage: Sabotage, filtered: LiveStage, impatient: None) -> None:

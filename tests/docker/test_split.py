@@ -9,7 +9,7 @@ from support.built_images import require
 from support.docker_runs import ENGINE_INTERVAL_S, TIMEOUT_S, left_of, require_whole
 from upheaval import images
 from upheaval.errors import UsageError
-from upheaval.runtimes.docker.cluster import DockerCluster
+from upheaval.runtimes.docker.cluster import DockerCluster, DockerMember
 from upheaval.runtimes.docker.engine import Client
 from upheaval.system import AERON, COMPONENTS, ClusterSpec
 from upheaval.waits import wait_until
@@ -41,21 +41,26 @@ def split(shared_split: DockerCluster) -> DockerCluster:
     return shared_split
 
 
+def turns_of(member: DockerMember, component: str) -> int:
+    (turns,) = member.node.turns(component).values()
+    return turns
+
+
 def test_a_paused_service_is_seen_to_take_no_turns(split: DockerCluster) -> None:
     member = split.member(0)
     member.node.pause("service")
-    frozen = member.node.turns("service")
-    moving = member.node.turns("archive")
+    frozen = turns_of(member, "service")
+    moving = turns_of(member, "archive")
     wait_until(
-        lambda: member.node.turns("archive") > moving,
+        lambda: turns_of(member, "archive") > moving,
         timeout_s=240,
         describe=lambda: "the archive takes no turns either",
         interval_s=ENGINE_INTERVAL_S,
     )
-    assert member.node.turns("service") == frozen
+    assert turns_of(member, "service") == frozen
     member.node.resume("service")
     wait_until(
-        lambda: member.node.turns("service") > frozen,
+        lambda: turns_of(member, "service") > frozen,
         timeout_s=240,
         describe=lambda: "it does not go on",
         interval_s=ENGINE_INTERVAL_S,

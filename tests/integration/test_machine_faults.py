@@ -15,7 +15,7 @@ from support import hoard
 from support.fault_cases import fault_of
 from support.live_clusters import ROOT
 from support.machine_rounds import PRESENT
-from support.saboteur import Sabotage
+from support.saboteur import OF_ALL, Sabotage
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.execution.machines import machine_kinds, require_amounts, require_machines
 from upheaval.records import RunFolder
@@ -71,12 +71,12 @@ def test_every_kind_is_tried() -> None:
 )
 def test_only_what_was_done_is_proved(kinds: Sequence[HostFaultKind], tmp_path: Path) -> None:
     run = tmp_path / "run"
-    rounds = [word for kind in kinds for how in Sabotage for word in (STATEMENTS[kind], how)]
+    rounds = [word for kind in kinds for how in OF_ALL for word in (STATEMENTS[kind], how)]
     done = as_root(tmp_path, "-m", "support.machine_rounds", str(run), *rounds)
     assert done.returncode == 0, done.stdout + done.stderr
     lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
     assert [(statement, how, is_proved) for statement, how, is_proved, _ in lines] == [
-        (STATEMENTS[kind], how, how is Sabotage.NONE) for kind in kinds for how in Sabotage
+        (STATEMENTS[kind], how, how is Sabotage.NONE) for kind in kinds for how in OF_ALL
     ]
     # The volumes were there alone; their files are in the run folder now.
     assert sorted(path.name for path in run.glob("member-*/archive/0-0.rec")) == ["0-0.rec"] * 3

@@ -182,3 +182,15 @@ def test_every_script_of_the_library_can_be_read() -> None:
 def test_exact_scripts_run_nowhere_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "follower-offline", "--runtime", "process", "--dir", str(tmp_path / "run")]) == 2
     assert "runs on the simulated runtime" in capsys.readouterr().err
+
+
+def test_a_member_that_does_not_run_is_not_killed(tmp_path: Path) -> None:
+    script = "title x\nexact members=3\nkill member-0\nexpect Vote\nend\n"
+    said = finding(run(script, tmp_path / "run"), Promise.RUN_ENDED)
+    assert said == (Verdict.UNKNOWN, "member 0 is not running: nothing to kill")
+    assert list(RunFolder(tmp_path / "run").read_faults()) == []
+
+
+def test_no_member_is_named_twice() -> None:
+    with pytest.raises(UsageError, match=r"3:15: member 1 is named twice"):
+        parse_exact("title x\nexact members=3\nkill member-1,member-1\nexpect Vote\nend\n", name="x", where="x")

@@ -22,7 +22,7 @@ from support.fault_cases import (
     settle,
 )
 from support.live_clusters import live_stage
-from support.saboteur import Sabotage, Saboteur
+from support.saboteur import OF_ALL, Sabotage, Saboteur
 from upheaval.errors import UsageError
 from upheaval.execution.live import LiveStage
 from upheaval.execution.simulated import SimulatedStage
@@ -110,7 +110,7 @@ def test_simulated(statement: str, sabotage: Sabotage, tmp_path: Path, impatient
     assert record.is_proved == (sabotage is Sabotage.NONE), record
 
 
-@pytest.mark.parametrize("sabotage", Sabotage)
+@pytest.mark.parametrize("sabotage", OF_ALL)
 def test_a_clock_that_is_polled(
     sabotage: Sabotage, tmp_path: Path, impatient: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

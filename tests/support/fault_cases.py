@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from support.saboteur import Sabotage, Saboteur
+from support.saboteur import OF_ALL, Sabotage, Saboteur
 from upheaval.execution.simulated import SimulatedTarget
 from upheaval.execution.stage import Steered
 from upheaval.runtimes.simulated.cluster import SimulatedCluster
@@ -84,12 +84,22 @@ CASES: Final[Mapping[str, tuple[str, ...]]] = {
     DatagramFaultKind.DISORDER: ("disorder leader -> followers jitter-ms=30",),
 }
 _LIES: Final = (Sabotage.IDLE, Sabotage.ELSEWHERE, Sabotage.STAYS)
+_WRONG_WAYS: Final = (
+    ("slow leader -> follower latency-ms=400", Sabotage.NONE),
+    ("slow leader <-> follower latency-ms=400", Sabotage.NONE),
+    ("slow leader -> follower latency-ms=400", Sabotage.REVERSED),
+    ("slow leader <-> follower latency-ms=400", Sabotage.HALF),
+    ("slow leader -> follower bytes-per-second=8000", Sabotage.REVERSED),
+    ("blackhole leader -> follower", Sabotage.REVERSED),
+    ("blackhole leader <-> follower", Sabotage.HALF),
+)
 ROUNDS: Final = (
     *((statement, Sabotage.NONE) for statements in CASES.values() for statement in statements),
     *((statements[0], how) for statements in CASES.values() for how in _LIES),
     *(("blackhole clients <-> leader", how) for how in _LIES),
     *(("slow leader -> follower bytes-per-second=8000", how) for how in _LIES),
     *(("blackhole follower <-> leader dialled-by=source", how) for how in _LIES),
+    *_WRONG_WAYS,
 )
 """Every statement as it is, and one of each kind with a false injector."""
 _OFTEN: Final = {
@@ -152,7 +162,7 @@ BEGUN_ROUNDS: Final = tuple(
         marks=() if sabotage in (Sabotage.NONE, Sabotage.IDLE) or statement in _OF_EACH_PROBE else pytest.mark.nightly,
     )
     for statement in BEGUN
-    for sabotage in Sabotage
+    for sabotage in OF_ALL
 )
 WORKLOAD: Final = "workload rate=60\n"
 SETTLED_S: Final = 40.0

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from functools import partial
+from typing import Final
 
 from upheaval_chaos.target import (
     CLIENTS,
@@ -32,6 +33,14 @@ class Sabotage(StrEnum):
     ELSEWHERE = "elsewhere"
     STAYS = "stays"
     """Broken rightly, and never healed."""
+    REVERSED = "reversed"
+    """Of links only: the other direction is hit."""
+    HALF = "half"
+    """Of links only: the first of them alone is hit."""
+
+
+OF_ALL: Final = (Sabotage.NONE, Sabotage.IDLE, Sabotage.ELSEWHERE, Sabotage.STAYS)
+"""What can be done to any kind of fault."""
 
 
 class LyingHosts:
@@ -278,6 +287,10 @@ class Saboteur:
 
     def others(self, links: Sequence[Link]) -> list[Link]:
         """What it hits instead of these: of connections that one end dialled, the other end's, too."""
+        if self._sabotage is Sabotage.REVERSED:
+            return [link.reverse for link in links]
+        if self._sabotage is Sabotage.HALF:
+            return list(links[:1])
         return [
             replace(link, dialler=Dialler.ANY)
             if link.dialler and self._sabotage is Sabotage.ELSEWHERE

@@ -139,6 +139,8 @@ class _Performer:
         """Kill the member at this very moment, and record that as a fault with immediate effect."""
         member, now_ns = self.cluster.members[member_id], self.cluster.world.now_ns
         names = ", ".join(sorted(member.incarnation()))
+        if not names:
+            raise UnknownOutcome(f"member {member_id} is not running: nothing to kill")
         member.kill()
         proof = Proof(not member.incarnation(), f"gone: {names}")
         self.cluster.faults.append(

@@ -192,9 +192,9 @@ def play(scenario: Scenario, stage: Stage, say: Say, driver: FaultDriver | None 
     driver = driver or FaultDriver(target, stage.record_fault)
     witnesses = Witnesses(target, scenario.cluster.service, is_on=scenario.witnesses)
     try:
-        driver.last_event_ns = target.now_ns()
+        begin_ns = target.now_ns()
+        driver.note_event(begin_ns)
         say(f"member {target.leader()} leads; load begins")
-        begin_ns = driver.last_event_ns
         asked = AskedCommands(target)
         for step in scenario.steps:
             _take_witness_before(step, driver, witnesses)
@@ -272,10 +272,10 @@ def _do(step: Step, target: Steered, driver: FaultDriver, say: Say) -> None:
         case WaitSent():
             _wait_sent(step, target, driver, say)
         case GiveCommand(command):
-            driver.last_event_ns = target.now_ns()
-            say(f"{command}: {perform(target, command, STEP_TIMEOUT_S).proof}")
+            driver.note_event(target.now_ns())
+            say(f"{command}: {_perform(target, command, driver).proof}")
         case KeepCompanion(action):
-            driver.last_event_ns = target.now_ns()
+            driver.note_event(target.now_ns())
             say(f"{step.config.kind} {action}: {_keep_companion(target, step).proof}")
         case AskFor():
             _start_members(target, driver)
@@ -293,7 +293,7 @@ def _do(step: Step, target: Steered, driver: FaultDriver, say: Say) -> None:
 
 
 def _wait_sent(step: WaitSent, target: Steered, driver: FaultDriver, say: Say) -> None:
-    wanted = SentMessage(step, roster_of(target), driver.victims, driver.last_event_ns)
+    wanted = SentMessage(step, roster_of(target), driver.victims, driver.last_changed_ns)
     sent = SentMessages(target.added_lines())
     meant: list[TraceEvent] = []
 
@@ -302,15 +302,22 @@ def _wait_sent(step: WaitSent, target: Steered, driver: FaultDriver, say: Say) -
         return bool(meant)
 
     target.wait_until(is_sent, STEP_TIMEOUT_S, str(wanted))
-    driver.last_event_ns = min(event.ns for event in meant)
+    driver.note_event(min(event.ns for event in meant))
     say(f"{wanted} is sent")
+
+
+def _perform(target: Steered, command: str, driver: FaultDriver) -> ControlRecord:
+    def act() -> ControlRecord:
+        return perform(target, command, STEP_TIMEOUT_S)
+
+    return driver.start(target.member_ids, act) if command == AdminCommand.START else act()
 
 
 def _start_members(target: Steered, driver: FaultDriver) -> None:
     """Start the members that no fault holds down."""
     for member_id in target.member_ids:
         if not target.node(member_id).incarnation() and not driver.holds_down(member_id):
-            target.node(member_id).start()
+            driver.start([member_id], target.node(member_id).start)
 
 
 def _begin(name: str, fault: Fault, driver: FaultDriver, say: Say) -> None:

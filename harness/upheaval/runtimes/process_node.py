@@ -1,7 +1,7 @@
 """The processes of one node of a run on this machine, found by their environment."""
 
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -40,11 +40,11 @@ class ProcessNode:
 
     def incarnation(self, component: str | None = None) -> frozenset[str]:
         """The current incarnations, one name per process."""
-        return frozenset(f"process {process.pid}" for process in self.processes(component))
+        return frozenset(map(_name_of, self.processes(component)))
 
-    def turns(self, component: str | None = None) -> int:
-        """The number of context switches so far."""
-        return sum(context_switches(process.pid) for process in self.processes(component))
+    def turns(self, component: str | None = None) -> Mapping[str, int]:
+        """The number of context switches of each process so far."""
+        return {_name_of(process): context_switches(process.pid) for process in self.processes(component)}
 
     def start(self) -> None:
         """Start the components that are not running. A member that lost a component may end first."""
@@ -91,3 +91,7 @@ class ProcessNode:
             timeout_s=SIGNAL_TIMEOUT_S,
             describe=lambda: f"{self.name} does not {'stop' if is_stopped_then else 'go on'} by a signal",
         )
+
+
+def _name_of(process: FoundProcess) -> str:
+    return f"process {process.pid}"

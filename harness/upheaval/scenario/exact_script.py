@@ -138,7 +138,13 @@ class _Reader:
         self._steps.append((str(line), step))
 
     def _take_members(self, line: Statement) -> tuple[int, ...]:
-        return tuple(line.member(word, self._members) for word in line.take_word("members").split(","))
+        members: list[int] = []
+        for word in line.take_word("members").split(","):
+            member_id = line.member(word, self._members)
+            if member_id in members:
+                line.fail(f"member {member_id} is named twice", word)
+            members.append(member_id)
+        return tuple(members)
 
     def _member_of(self, line: Statement, options: Options, name: str) -> int | None:
         return line.member(options.values[name], self._members) if name in options else None

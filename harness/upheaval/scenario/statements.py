@@ -202,7 +202,7 @@ class Options:
         return self._statement.one_of(self.values[name], name, choices) if name in self.values else otherwise
 
     def of_message(self, message: Message, taken: Collection[str]) -> tuple[tuple[str, str], ...]:
-        """The other options as written: values that these fields of a message can have."""
+        """The other options, numbers without leading zeros: values that these fields of a message can have."""
         for name, value in fields_of(message).items():
             word = self.values.get(name)
             if word is None:
@@ -211,7 +211,12 @@ class Options:
                 self.one_of(name, ("true", "false"))
             elif isinstance(value, int) and not _WHOLE.fullmatch(word.text):
                 self._statement.fail(f"{name} must be a number, not {word.text!r}", word)
-        return tuple((name, word.text) for name, word in self.values.items() if name not in taken)
+        return tuple((name, _canonical(word.text)) for name, word in self.values.items() if name not in taken)
+
+
+def _canonical(value: str) -> str:
+    """A number as messages are shown with it; other words as they are."""
+    return str(int(value)) if _WHOLE.fullmatch(value) else value
 
 
 class Text:

@@ -5,6 +5,7 @@ This module runs nothing.
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -34,7 +35,17 @@ from upheaval.scenario.values import (
 from upheaval.system import COMPONENTS, ClusterSpec, parse_app_version, require_rules
 from upheaval.workload import SERVICES, SILENT_SERVICES, WORKBENCH_SERVICE, WorkloadSettings
 from upheaval_chaos.datagram_faults import DatagramFault, DatagramFaultKind
-from upheaval_chaos.faults import OTHER_THAN, Fault, Group, MemberFault, MemberFaultKind, Members, Selector, Who
+from upheaval_chaos.faults import (
+    OTHER_THAN,
+    Fault,
+    Group,
+    MemberFault,
+    MemberFaultKind,
+    Members,
+    Selector,
+    Who,
+    require_some_leader,
+)
 from upheaval_chaos.file_faults import FileFault, FileFaultKind, Part
 from upheaval_chaos.host_faults import HOST_OPTIONS, IN_CONTAINERS, HostFault, HostFaultKind
 from upheaval_chaos.link_faults import LinkFault
@@ -215,6 +226,8 @@ class _Reader:
             if Selector.CLIENTS in options.text(end).split(","):
                 line.fail(f"{end}: expected members, which send it to each other", options.values[end])
         source, target = (self._who(line, options.values[end]) if end in options else None for end in ends)
+        for who in filter(None, (source, target)):
+            line.checked(partial(require_some_leader, self._cluster.members, who.select))
         return WaitSent(message, source, target, options.of_message(MESSAGES[message](), ends))
 
     def _read_fault(self, line: Statement) -> None:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 from upheaval.cluster import Witnesses
 from upheaval.errors import UnknownOutcome, UsageError
@@ -27,6 +27,8 @@ from upheaval_chaos.link_faults import LinkFault
 from upheaval_chaos.record import Proof
 from upheaval_chaos.target import LinkFaultKind
 from upheaval_node.suggestions import did_you_mean
+
+T = TypeVar("T")
 
 WAIT_S: Final = 30.0
 _ROLES: Final = (Selector.LEADER, Selector.FOLLOWER, Selector.FOLLOWERS)
@@ -128,7 +130,11 @@ class Chaos:
             if fault.kind != MemberFaultKind.PAUSE:
                 self.heal(fault)
                 return
-        self._target.node(member_id).start()
+        self._driver.start([member_id], self._target.node(member_id).start)
+
+    def start_by(self, start: Callable[[], T]) -> T:
+        """Start all members that are down by `start`, which ends the faults that kept them down."""
+        return self._driver.start(self._target.member_ids, start)
 
     def resume(self, member_id: int) -> None:
         """Resume a paused member. Heals the fault that paused it."""

@@ -387,7 +387,7 @@ class Cluster:
 
     def start_all(self, timeout_s: float = WAIT_S) -> int:
         """Start all members that are down, and wait until all follow one leader. Returns its member id."""
-        return self._perform("start", timeout_s).leader
+        return self.chaos.start_by(lambda: self._perform("start", timeout_s)).leader
 
     # --- faults: the common ones, by the words of `chaos` ---
 

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import re
 import socket
 import socketserver
 import threading
@@ -105,6 +106,20 @@ def test_bytes_pass_are_counted_and_an_end_of_stream_passes_too(api: str, dial: 
     connection.shutdown(socket.SHUT_WR)
     assert connection.recv(1) == b""
     assert StandardToxiproxy(api).sent_bytes() == {("p", "upstream"): len(payload), ("p", "downstream"): len(payload)}
+
+
+def test_what_a_latency_held_back_arrives_when_it_is_taken_away(api: str, dial: Dial) -> None:
+    client = StandardToxiproxy(api)
+    client.add_toxic("p", "latency", "upstream", {"latency": int(2 * PATIENCE_S * 1000), "jitter": 0})
+    connection = dial()
+    connection.sendall(b"A")
+    read = re.compile(r'received_bytes_total\{[^}]*"upstream"[^}]*\} 1\n')
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not read.search(call(api, "GET", "/metrics")[1]) and time.monotonic() < deadline_s:
+        time.sleep(0.01)
+    client.remove_toxic("p", "latency", "upstream")
+    connection.sendall(b"B")
+    assert connection.recv(1) + connection.recv(1) == b"AB"
 
 
 @pytest.mark.parametrize("stream", ["upstream", "downstream"])

@@ -19,12 +19,14 @@ from upheaval.scenario import (
     Heal,
     Inject,
     KeepCompanion,
+    ScenarioError,
     WaitCaughtUp,
     WaitCompanion,
     WaitLeader,
     WaitMoment,
     WaitOperations,
     WaitSeconds,
+    WaitSent,
     load_scenario,
     parse_scenario,
     scenario_names,
@@ -177,6 +179,8 @@ def test_every_statement_is_read() -> None:
         ("wait sent Vote from=leeder", "1:16: unknown target 'leeder'"),
         ("wait sent Vote from=clients", "1:16: from: expected members"),
         ("wait sent Vote to=leader,clients", "1:16: to: expected members"),
+        ("wait sent Vote from=victim", "1:1: victim needs the name of a fault: victim!NAME"),
+        ("wait sent Vote to=leader,victim", "1:1: victim needs the name of a fault: victim!NAME"),
         ("wait sent Vote vote=yes", "1:16: unknown vote 'yes': use one of true, false"),
         ("wait sent Vote candidateTermId=x", "1:16: candidateTermId must be a number, not 'x'"),
         ("promise to be good", "1:9: unknown promise 'to be good'"),
@@ -256,6 +260,20 @@ def test_a_limit_of_memory_is_not_combined_with_what_is_only_simulated(other: st
     why = "simulated members share the memory of one process, and no kernel counts theirs"
     with pytest.raises(UsageError, match=f"no runtime has all of it: memory-limit is not simulated, as {why}$"):
         parse_scenario(text, name="bad", where="bad")
+
+
+def test_a_cluster_of_one_has_no_follower_that_sends_a_message() -> None:
+    text = "title x\ncluster members=1\nwait sent Vote from=follower\nwait operations 1"
+    with pytest.raises(ScenarioError, match=r"3:1: a cluster of one member has no followers"):
+        parse_scenario(text, name="x", where="x")
+
+
+@pytest.mark.parametrize(("value", "read"), [("007", "7"), ("-0", "0"), ("-1", "-1")])
+def test_a_number_of_a_message_is_read_as_messages_have_it(value: str, read: str) -> None:
+    text = f"title x\nwait sent Vote candidateTermId={value}\nwait operations 1"
+    step = parse_scenario(text, name="x", where="x").steps[0]
+    assert isinstance(step, WaitSent)
+    assert step.fields == (("candidateTermId", read),)
 
 
 def test_messages_can_be_waited_for_where_they_are_read_while_they_are_written() -> None:

@@ -109,7 +109,7 @@ class DockerMachines(WholeHosts):
         node = self._nodes[member_id]
         for container in node.running(component):
             counts = _counts_here(container) or _counts_by_engine(self._client, container, node.name)
-            return ProcessorWork(node.turns(component), counts.periods, counts.held_back)
+            return ProcessorWork(sum(node.turns(component).values()), counts.periods, counts.held_back)
         return ProcessorWork(0, 0, 0)
 
 

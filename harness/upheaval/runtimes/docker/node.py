@@ -58,12 +58,15 @@ class DockerNode:
         """The current incarnations, one name per running container."""
         return frozenset(incarnation_of(container) for container in self.running(component))
 
-    def turns(self, component: str | None = None) -> int:
-        """The processor time used so far, in nanoseconds."""
+    def turns(self, component: str | None = None) -> Mapping[str, int]:
+        """The processor time that each container has used so far, in nanoseconds."""
         containers = self.running(component)
         with engine_errors(f"measuring {self.name}"):
             usages = [self.client.api.stats(container.id, stream=False, one_shot=True) for container in containers]
-        return sum(usage["cpu_stats"]["cpu_usage"]["total_usage"] for usage in usages)
+        return {
+            incarnation_of(container): usage["cpu_stats"]["cpu_usage"]["total_usage"]
+            for container, usage in zip(containers, usages, strict=True)
+        }
 
     def exit_status(self, incarnation: str) -> int | None:
         """The exit status of an incarnation; None while it runs, or when the status is unknown."""

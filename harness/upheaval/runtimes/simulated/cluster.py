@@ -6,7 +6,7 @@ the calls that wait.
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -177,10 +177,10 @@ class SimulatedMember(Machine):
 
     # --- for faults: components run together here, so a fault cannot affect only one of them ---
 
-    def turns(self, component: str | None = None) -> int:
+    def turns(self, component: str | None = None) -> Mapping[str, int]:
         """The number of cycles of its process: a paused process does not run any."""
         process = self._whole(component)
-        return 0 if process is None else process.cycles
+        return {} if process is None else dict.fromkeys(self.incarnation(component), process.cycles)
 
     def pause(self, component: str | None = None) -> None:
         """Pause the process, if it has one."""
