@@ -142,9 +142,11 @@ def require_sessions(
 def _may_answer_later(
     end: SessionEnd, facts: SessionFacts, traces: Sequence[TraceFacts], terms: Collection[int]
 ) -> bool:
-    """Whether the leader of a later term may have answered the session request, whose opening was in the log."""
+    """Whether a leader of a later term may have answered: for an opening that the log had, or for another session with
+    that id, whose opening it lost to a later leader with the older log.
+    """
     term = end.leadership_term_id
-    return facts.is_known_by(term) and (term in terms or _has_led(end, traces))
+    return facts.open_term is not None and facts.open_term < term and (term in terms or _has_led(end, traces))
 
 
 def _has_led(end: SessionEnd, traces: Sequence[TraceFacts]) -> bool:

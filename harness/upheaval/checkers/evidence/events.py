@@ -40,14 +40,6 @@ class SessionFacts:
     last: tuple[int, int] | None = None
     """Term and time of its last message."""
 
-    def is_known_by(self, term: int) -> bool:
-        """Whether a client that heard of its opening in that term means this session.
-
-        A member that leads again may answer an opening of its earlier term. No later term gives the id to another
-        session; an earlier one may have, if it did not commit that opening.
-        """
-        return self.open_term is not None and self.open_term <= term
-
     def add_open(self, position: int, term: int) -> None:
         """Take an opening, in log order. `position` is the end of the entry."""
         self.opened.append(position)

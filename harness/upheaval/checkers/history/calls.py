@@ -1,7 +1,8 @@
 """Judges the calls of a history: requests to a user's service, whose payloads and answers are opaque here.
 
 A call is found in the log by the digest of its payload. Payloads may repeat, so counts are compared: how often a
-payload was acknowledged, sent, and recorded; `placed_calls` compares them in each session. This module knows nothing of files; it gets operations and log entries.
+payload was acknowledged, sent, and recorded; `placed_calls` compares them in each session. This module knows nothing of
+files; it gets operations and log entries.
 """
 
 from collections.abc import Iterable, Mapping

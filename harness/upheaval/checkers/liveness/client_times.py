@@ -98,7 +98,7 @@ def judge_client_times(
         raise_latest(missed)
         for end in known.ends:
             facts = events.sessions.get(end.session)
-            if facts is not None and facts.is_known_by(end.leadership_term_id):
+            if facts is not None and facts.opened and facts.open_term == end.leadership_term_id:
                 judge.look_at(end, facts)
                 judged += end.cause is not SessionCause.OPEN
         raise_latest(judge.missed)

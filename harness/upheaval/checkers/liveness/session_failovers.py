@@ -46,7 +46,7 @@ def judge_failovers(known: Failovers, events: LogEvents) -> list[Result]:
     try:
         for end in known.ends:
             facts = events.sessions.get(end.session)
-            if facts is not None and facts.is_known_by(end.leadership_term_id):
+            if facts is not None and facts.opened and facts.open_term == end.leadership_term_id:
                 judge.look_at(end, facts)
         raise_latest(judge.missed)
     except Broken as broken:
