@@ -27,6 +27,7 @@ from support.own_services import importable
 from support.stranger import ROOT
 from upheaval import Cluster, NotSent, OutcomeUnknown
 from upheaval.checkers.evidence.run_evidence import Evidence
+from upheaval.checkers.history.placed_calls import place_calls
 from upheaval.checkers.judge import judge, verify_run
 from upheaval.checkers.own.java_copies import CannotReplayJava, JavaService, Plan
 from upheaval.checkers.own.java_service import JavaReplay, replay_java
@@ -191,7 +192,8 @@ def test_snapshots_and_answers_of_members_are_compared_with_the_replay(recorded:
     stale = [replace(call, result="n0 7 #1") if call.result == "n0 0 #1" else call for call in evidence.calls]
     log = evidence.whole_log
     assert log is not None
-    named = check_own_answers(recorded, evidence.manifest, stale, log.calls, 0, ALL, evidence.java_replay)
+    placed = place_calls(stale, log.calls)
+    named = check_own_answers(recorded, evidence.manifest, stale, placed, log.calls, 0, ALL, evidence.java_replay)
     assert isinstance(named, Finding), named
     assert named.verdict is Verdict.INVALID
     asked = "'later n0 0 400': expected 'n0 0 #1' by a replay of classes:kinds.Accounts, got 'n0 7 #1'"

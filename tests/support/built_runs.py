@@ -234,7 +234,8 @@ def term_line(term: int, leader: int, committed: int, base: int = 0) -> str:
     """The leader of a term tells the member also up to where the log is committed."""
     return (
         f'{{"ts":1,"component":"all","event":"receive","message":"NewLeadershipTerm","leadership_term_id":{term},'
-        f'"leader_member_id":{leader},"term_base_log_position":{base},"commit_position":{committed}}}'
+        f'"leader_member_id":{leader},"log_position":{base},"term_base_log_position":{base},'
+        f'"commit_position":{committed}}}'
     )
 
 

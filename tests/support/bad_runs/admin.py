@@ -149,6 +149,14 @@ def no_answer_names_its_session(run: Path) -> None:
     _forged("history.jsonl", lambda lines: [line.pop("session", None) for line in lines] and None)(run)
 
 
+def no_answer_has_its_position(run: Path) -> None:
+    _forged("history.jsonl", lambda lines: [line.update(position=None) for line in lines] and None)(run)
+
+
+def sessions_opened_in_a_term_that_never_was(run: Path) -> None:
+    _forged("sessions.jsonl", lambda lines: [line.update(leadership_term_id=7) for line in lines] and None)(run)
+
+
 def a_session_has_an_end_and_no_beginning(run: Path) -> None:
     _forged("sessions.jsonl", lambda lines: lines.append({**lines[0], "session": 400}))(run)
 
@@ -179,5 +187,7 @@ ADMIN: tuple[BadRun, ...] = (
     _not_bound(the_members_are_said_to_have_a_second_service, "member-0/trace.jsonl", "2 services"),
     _not_bound(the_load_is_said_to_have_two_keys, "on key r", "load on 2 keys"),
     _not_bound(no_answer_names_its_session, "without its session", verdict=Verdict.UNKNOWN),
+    _not_bound(no_answer_has_its_position, "without its position", verdict=Verdict.UNKNOWN),
+    _not_bound(sessions_opened_in_a_term_that_never_was, "never opened in term 7, but in term 0"),
     _not_bound(a_session_has_an_end_and_no_beginning, "session 400"),
 )

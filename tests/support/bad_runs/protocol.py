@@ -236,6 +236,21 @@ def a_report_that_nobody_sent(folder: Path) -> None:
     edit(folder, 2, change)
 
 
+def _arriving_higher(message: str, field: str, by: int = 1024) -> Callable[[Path], None]:
+    """Each such message arrives with more in a field than its sender sent."""
+
+    def change(lines: list[Line]) -> None:
+        for at in having(lines, event="receive", message=message):
+            lines[at][field] += by
+
+    def damage(folder: Path) -> None:
+        for member in range(3):
+            edit(folder, member, change)
+
+    damage.__name__ = f"{message}_arrives_with_a_higher_{field}"
+    return damage
+
+
 def a_member_that_commits_less_than_before(folder: Path) -> None:
     def change(lines: list[Line]) -> None:
         lines[last(lines, event="election_state", state="INIT")]["log_position"] += 1024
@@ -318,6 +333,19 @@ PROTOCOL = (
     _commits(a_member_that_commits_less_than_before, "commit position of member 1 went back from", "member-1/"),
     _commits(a_term_that_begins_at_two_positions, "term 1 begins at", "member-1/trace.jsonl:"),
     _commits(a_term_that_begins_below_what_was_committed, "term 1 begins at", "below", "committed in term 0"),
+    *(
+        _votes(_arriving_higher("RequestVote", field, by), "RequestVote of member", f"{field} ", "have as sent")
+        for field, by in (("log_position", 1024), ("log_leadership_term_id", 1))
+    ),
+    *(
+        _commits(_arriving_higher(message, field), f"a {message} of member", f"with {field} ", "not have as sent")
+        for message, field in (
+            ("Vote", "log_position"),
+            ("CanvassPosition", "log_position"),
+            ("NewLeadershipTerm", "log_position"),
+            ("NewLeadershipTerm", "commit_position"),
+        )
+    ),
     BadRun(KILLED, no_trace_of_a_follower, Promise.COMMITS_KEPT, ("member 1",), Verdict.UNKNOWN),
     BadRun(KILLED, an_event_without_its_position, Promise.COMMITS_KEPT, ("member-2/trace.jsonl:",), Verdict.UNKNOWN),
 )

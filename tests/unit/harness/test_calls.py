@@ -6,14 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from support.built_runs import BuiltRun, built_calls, session_message
+from support.built_runs import BuiltRun, built_calls, session_message, session_open
 from upheaval.checkers.history.search import linearizable_by_search
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Verdict
 from upheaval.errors import UsageError
 from upheaval.records import Function, Outcome, RunFolder, call_digest, encode_operation
-from upheaval_node.protocol.session_header import LENGTH
+from upheaval_node.protocol.session_header import LENGTH, pack_session_header
+
+END_NS = 2 * 10**9
+"""After all calls of `built_calls`."""
 
 
 def test_calls_alone_are_valid_and_no_result_is_judged(tmp_path: Path) -> None:
@@ -69,6 +72,41 @@ def an_operation_of_somebody_else(run: BuiltRun) -> None:
         payloads.append(session_message(encode_operation(1 << 50, Function.ECHO, "", "who?")))
 
 
+def two_sessions(run: BuiltRun, *, ok: bool, in_log: tuple[int, ...]) -> None:
+    """Calls with one payload in two sessions. The first is answered, the second if `ok`."""
+    for session, outcome in ((1, Outcome.OK), (2, Outcome.OK if ok else Outcome.UNKNOWN)):
+        complete_ns = END_NS + session * 10 + 5 if outcome is Outcome.OK else None
+        run.operations.append(
+            replace(
+                run.operations[-2],
+                id=len(run.operations),
+                process=len(run.operations),
+                value=call_digest(b"ping"),
+                invoke_ns=END_NS + session * 10,
+                complete_ns=complete_ns,
+                outcome=outcome,
+                session=session,
+            )
+        )
+    for payloads in run.payloads:
+        payloads.insert(1, session_open(2))
+        payloads += [pack_session_header(0, session, 1000) + b"ping" for session in in_log]
+
+
+def lost_and_in_the_log_of_another_session(run: BuiltRun) -> None:
+    two_sessions(run, ok=False, in_log=(2,))
+
+
+def once_more_before_a_later_call_of_its_session(run: BuiltRun) -> None:
+    """As often as both sessions sent it together."""
+    two_sessions(run, ok=False, in_log=(1, 1))
+    last = run.operations[-2]
+    later = replace(last, id=last.id + 2, process=last.id + 2, value=call_digest(b"later"), invoke_ns=END_NS + 100)
+    run.operations.append(replace(later, complete_ns=END_NS + 200))
+    for payloads in run.payloads:
+        payloads.append(session_message(b"later"))
+
+
 @pytest.mark.parametrize(
     ("damage", "promise", "verdict", "text"),
     [
@@ -78,6 +116,18 @@ def an_operation_of_somebody_else(run: BuiltRun) -> None:
             Promise.ACKNOWLEDGED_NOT_LOST,
             Verdict.INVALID,
             "acknowledged 2 times and is in the log 1 times",
+        ),
+        (
+            lost_and_in_the_log_of_another_session,
+            Promise.ACKNOWLEDGED_NOT_LOST,
+            Verdict.INVALID,
+            "was acknowledged 1 times in session 1 and is in the log 0 times",
+        ),
+        (
+            once_more_before_a_later_call_of_its_session,
+            Promise.APPLIED_ONCE,
+            Verdict.INVALID,
+            "was sent 1 times in session 1 and is in the log again at position",
         ),
         (once_more, Promise.APPLIED_ONCE, Verdict.UNKNOWN, "was sent 1 times and is in the log 2 times"),
         (never_sent, Promise.APPLIED_ONCE, Verdict.UNKNOWN, "was sent 0 times and is in the log 1 times"),
@@ -95,6 +145,15 @@ def test_damage_is_found_and_named(
     assert report.verdict is verdict, report.findings
     assert report.finding(promise).verdict is verdict
     assert text in report.finding(promise).detail
+
+
+def test_equal_calls_of_two_sessions_are_valid_whether_the_log_has_the_unanswered_one(tmp_path: Path) -> None:
+    for name, ok, in_log in (("both", True, (2, 1)), ("given-up", False, (1, 2)), ("lost", False, (1,))):
+        built = built_calls()
+        two_sessions(built, ok=ok, in_log=in_log)
+        built.write(tmp_path / name)
+        report = verify_run(tmp_path / name)
+        assert report.verdict is Verdict.VALID, report.findings
 
 
 def test_a_call_without_a_digest_is_a_malformed_line(tmp_path: Path) -> None:

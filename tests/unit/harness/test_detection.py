@@ -225,3 +225,25 @@ def test_an_explained_silence_of_a_leader_hides_no_late_follower(tmp_path: Path)
     run = run_with(tmp_path, stall + beat + gives_up(LATE_S - 0.3, ElectionCause.FOLLOWERS_SILENT), FOLLOWER_LATE)
     finding = judged(run)
     assert (finding.verdict, finding.members) == (Verdict.INVALID, (1,))
+
+
+@pytest.mark.parametrize("after_s", [0.001, ALLOWED_S - 1.1])
+def test_a_follower_that_gives_up_its_leader_soon_after_it_joined_is_found(after_s: float, tmp_path: Path) -> None:
+    """It has heard nothing since."""
+    early = gives_up(BEGIN_S + after_s, ElectionCause.LEADER_SILENT)
+    finding = judged(run_with(tmp_path, leads_until(BEGIN_S), early))
+    assert finding.verdict is Verdict.INVALID
+    assert "member 1 began an election because its leader was silent" in finding.detail
+
+
+def test_a_leader_that_gives_up_followers_that_reported_before_its_election_ended_is_found(tmp_path: Path) -> None:
+    heard = append_position(BEGIN_S - 0.2, 1)
+    assert judged(run_with(tmp_path / "new", heard + leads_until(BEGIN_S + 0.2), "")).verdict is Verdict.INVALID
+    heard = append_position(BEGIN_S - 0.2, 1, TERM - 1)
+    assert judged(run_with(tmp_path / "old", heard + leads_until(BEGIN_S + 0.2), "")).verdict is Verdict.VALID
+
+
+def test_a_follower_gives_up_its_leader_a_time_out_after_it_joined(tmp_path: Path) -> None:
+    heartbeat_s = timeouts_of(MANIFEST).leader_heartbeat_ns / S
+    in_time = gives_up(BEGIN_S + heartbeat_s, ElectionCause.LEADER_SILENT)
+    assert judged(run_with(tmp_path, leads_until(BEGIN_S + heartbeat_s), in_time)).verdict is Verdict.VALID

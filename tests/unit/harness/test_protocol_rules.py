@@ -98,10 +98,12 @@ class Story:
     def canvass(self, follower: int, leader: int, log_term: int, position: int) -> None:
         fields: dict[str, Json] = {
             "message": "CanvassPosition",
+            "leadership_term_id": log_term,
             "log_leadership_term_id": log_term,
             "log_position": position,
             "follower_member_id": follower,
         }
+        self.tell(follower, "send", **fields)
         self.tell(leader, "receive", **fields)
 
     def commit(self, leader: int, term: int, position: int, *, heard_by: int | None = None) -> None:

@@ -1,6 +1,7 @@
 """A leader that answers no client is found between the faults of its silence: they explain only what they hit."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -118,6 +119,29 @@ def test_after_a_fault_of_the_leader_clients_need_time_to_find_it(
     hit = fault("pause", 95, 100, LEADER)
     later = fault("kill", again_s + until_s, None, ONE)
     assert judged(tmp_path, hit, later, operations=[asked(90, 90.1), *asking]).verdict is verdict
+
+
+def test_a_leader_that_answers_nothing_before_the_first_answer_is_found(tmp_path: Path) -> None:
+    in_vain = [asked(second, None) for second in range(2, OVER_S, 5)]
+    finding = judged(tmp_path, operations=[*in_vain, asked(OVER_S, OVER_S + 0.1)])
+    assert finding.verdict is Verdict.INVALID
+    assert "member 0 led, and members 0, 1, 2 were healthy" in finding.detail
+
+
+@pytest.mark.parametrize(
+    "asking",
+    [[0.2, 0.5], [2], range(OVER_S - FOUND_S + 2, OVER_S, 5)],
+    ids=["before the first leader", "while they look for it", "soon before the first answer"],
+)
+def test_clients_may_ask_in_vain_until_they_find_the_first_leader(asking: Sequence[float], tmp_path: Path) -> None:
+    in_vain = [asked(second, None) for second in asking]
+    assert judged(tmp_path, operations=[*in_vain, asked(OVER_S, OVER_S + 0.1)]).verdict is Verdict.VALID
+
+
+def test_a_fault_before_the_first_answer_explains_a_silence(tmp_path: Path) -> None:
+    in_vain = [asked(second, None) for second in range(2, OVER_S, 5)]
+    cut = fault("pause", 1, OVER_S - FOUND_S, ONE)
+    assert judged(tmp_path, cut, operations=[*in_vain, asked(OVER_S, OVER_S + 0.1)]).verdict is Verdict.VALID
 
 
 def test_three_requests_in_vain_must_be_between_the_faults(tmp_path: Path) -> None:

@@ -516,8 +516,10 @@ def _check(evidence: Evidence) -> list[Finding]:
                 require_demands(evidence.manifest, jsonfields.read_text(evidence.run.scenario_file))
             require_described(evidence.manifest, evidence.operations, evidence.traces, has_one_load=is_scenario)
             if evidence.has_all_of_clients and evidence.finals and evidence.whole_log is not None:
-                opened = evidence.whole_log.events.sessions
-                require_sessions(evidence.operations, evidence.session_ends, opened, evidence.traces)
+                events = evidence.whole_log.events
+                require_sessions(
+                    evidence.operations, evidence.session_ends, events.sessions, evidence.traces, events.times.keys()
+                )
         except Broken as broken:
             return [broken.finding(Promise.EVIDENCE_BOUND)]
     return findings

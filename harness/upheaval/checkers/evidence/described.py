@@ -5,7 +5,7 @@ the promise that the files of a run belong together.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from upheaval.checkers.evidence.events import SessionFacts
@@ -105,8 +105,10 @@ def require_sessions(
     ends: Iterable[SessionEnd],
     opened: Mapping[int, SessionFacts],
     traces: Sequence[TraceFacts],
+    terms: Collection[int] = (),
 ) -> None:
-    """If clients recorded all sessions, each answer came in one of them, and each that has ended is in `opened`.
+    """If clients recorded all sessions, each answer came in one of them with its position, and each that has ended is
+    in `opened` with its term. `terms` are those of the log.
 
     A leader answers a session request when it has appended the opening, before that is committed. An election may
     discard the entry, so a session of a deposed leader need not be in the log.
@@ -121,11 +123,37 @@ def require_sessions(
             operation = operations.at(row)
             detail = f"history.jsonl has operation id={operation.id}, which was answered, without its session"
             raise Broken(Verdict.UNKNOWN, detail, position=operation.position, operation=operation.id)
+        if not IS_CALL[kind] and operations.positions[row] < 0:
+            operation = operations.at(row)
+            detail = f"history.jsonl has operation id={operation.id}, which was answered, without its position"
+            raise Broken(Verdict.UNKNOWN, detail, operation=operation.id)
     for end in ends:
-        is_known = end.session in opened
-        if not is_known and (end.session in answered or not _may_be_uncommitted(end, opened.values(), traces)):
+        facts, term = opened.get(end.session), end.leadership_term_id
+        if facts is not None and (facts.open_term in (None, term) or _may_answer_later(end, facts, traces, terms)):
+            continue
+        is_answered = facts is None and end.session in answered
+        if is_answered or not _may_be_uncommitted(end, opened.values(), traces):
             detail = f"sessions.jsonl has the end of session {end.session}, which the log never opened"
+            if facts is not None:
+                detail = f"{detail} in term {term}, but in term {facts.open_term}"
             raise Broken(Verdict.INVALID, detail)
+
+
+def _may_answer_later(
+    end: SessionEnd, facts: SessionFacts, traces: Sequence[TraceFacts], terms: Collection[int]
+) -> bool:
+    """Whether a leader of a later term may have answered: for an opening that the log had, or for another session with
+    that id, whose opening it lost to a later leader with the older log.
+    """
+    term = end.leadership_term_id
+    return facts.open_term is not None and facts.open_term < term and (term in terms or _has_led(end, traces))
+
+
+def _has_led(end: SessionEnd, traces: Sequence[TraceFacts]) -> bool:
+    """Whether a trace shows a leader of the term in which the client heard of its session."""
+    term = end.leadership_term_id
+    leads = (lead for facts in traces if term in facts.terms for lead in facts.terms[term].leads)
+    return any(lead.begin_ns <= end.ended_ns for lead in leads)
 
 
 def _may_be_uncommitted(end: SessionEnd, opened: Iterable[SessionFacts], traces: Sequence[TraceFacts]) -> bool:
@@ -140,8 +168,6 @@ def _may_be_uncommitted(end: SessionEnd, opened: Iterable[SessionFacts], traces:
     """
     term = end.leadership_term_id
     opened = list(opened)
-    leads = [lead for facts in traces if term in facts.terms for lead in facts.terms[term].leads]
-    has_led = any(lead.begin_ns <= end.ended_ns for lead in leads)
     is_deposed = any(known.leads for facts in traces for later, known in facts.terms.items() if later > term)
     up_to_term = (facts.session_id for facts in opened if facts.open_term is not None and facts.open_term <= term)
     committed_id = max(up_to_term, default=0)
@@ -152,4 +178,4 @@ def _may_be_uncommitted(end: SessionEnd, opened: Iterable[SessionFacts], traces:
     begins_ns = (lead.begin_ns for facts in traces for known in facts.terms.values() for lead in known.leads)
     led_ns = end.ended_ns - min(begins_ns, default=end.ended_ns)
     is_in_reach = committed_id < end.session <= committed_id + _IDS_AT_ONCE + led_ns * _IDS_A_SECOND // S
-    return has_led and is_deposed and is_in_reach and end.followed_term_id == term
+    return _has_led(end, traces) and is_deposed and is_in_reach and end.followed_term_id == term

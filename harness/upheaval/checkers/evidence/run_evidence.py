@@ -17,6 +17,7 @@ from upheaval.checkers.evidence.troubles import Trouble, troubles
 from upheaval.checkers.history.attribution import Attribution, attributed
 from upheaval.checkers.history.calls import CountedCalls, count_calls
 from upheaval.checkers.history.columns import History, LogEntries, PlacedHistory
+from upheaval.checkers.history.placed_calls import PlacedCalls, place_calls
 from upheaval.checkers.own.java_service import JavaReplay, replay_java
 from upheaval.records import (
     ControlRecord,
@@ -77,6 +78,11 @@ class Evidence:
     def counted_calls(self) -> CountedCalls:
         """The calls, each with its occurrences in the log."""
         return count_calls(self.calls, () if self.whole_log is None else self.whole_log.calls)
+
+    @cached_property
+    def placed_calls(self) -> PlacedCalls:
+        """The calls by their place in the whole log."""
+        return place_calls(self.calls, () if self.whole_log is None else self.whole_log.calls)
 
     @cached_property
     def call_times(self) -> CallTimes | None:

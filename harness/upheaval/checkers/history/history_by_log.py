@@ -47,8 +47,17 @@ def _judged(
 
 
 def _calls_not_lost(evidence: Evidence) -> Iterable[Finding]:
-    yield of_calls.not_lost(evidence.counted_calls)
+    yield _broken_of(Promise.ACKNOWLEDGED_NOT_LOST, evidence) or of_calls.not_lost(evidence.counted_calls)
     yield from _doubted(Promise.ACKNOWLEDGED_NOT_LOST, evidence)
+
+
+def _calls_once(evidence: Evidence) -> Iterable[Finding]:
+    yield _broken_of(Promise.APPLIED_ONCE, evidence) or of_calls.once(evidence.counted_calls)
+
+
+def _broken_of(promise: Promise, evidence: Evidence) -> Finding | None:
+    """The first finding by session: in other sessions, calls with the same payload do not count."""
+    return next((finding for finding in evidence.placed_calls.broken if finding.promise is promise), None)
 
 
 def _doubted(promise: Promise, evidence: Evidence) -> Iterable[Finding]:
@@ -93,7 +102,7 @@ def _check_linearizable(evidence: Evidence) -> Iterable[Result]:
         return [_unjudgeable(Promise.LINEARIZABLE, why, evidence)]
     committed = evidence.logs.bounds.commit_position
     end = log.end_position if committed is None else min(log.end_position, committed)
-    own = check_own_model(evidence.run, evidence.manifest, evidence.calls, log.calls, log.member_id, end)
+    own = check_own_model(evidence.run, evidence.manifest, evidence.placed_calls, log.calls, log.member_id, end)
     by_model = [finding for finding in own if finding.promise == Promise.LINEARIZABLE]
     if by_model:
         by_model.extend(_doubted(Promise.LINEARIZABLE, evidence))
@@ -108,7 +117,14 @@ def _check_linearizable(evidence: Evidence) -> Iterable[Result]:
     if by_model or (findings and not evidence.calls):
         return [_worse(findings), *promised]
     by_service = check_own_answers(
-        evidence.run, evidence.manifest, evidence.calls, log.calls, log.member_id, end, evidence.java_replay
+        evidence.run,
+        evidence.manifest,
+        evidence.calls,
+        evidence.placed_calls,
+        log.calls,
+        log.member_id,
+        end,
+        evidence.java_replay,
     )
     if isinstance(by_service, Finding):
         return [_worse([*findings, by_service, *_doubted(Promise.LINEARIZABLE, evidence)]), *promised]
@@ -137,7 +153,7 @@ ACKNOWLEDGED: Final = _judged(
 APPLIED_ONCE: Final = _judged(
     Promise.APPLIED_ONCE,
     lambda evidence: witness.applied_once(evidence.placed),
-    lambda evidence: [of_calls.once(evidence.counted_calls)],
+    _calls_once,
 )
 HISTORY: Final = _judged(
     Promise.HISTORY_COMPLETE,

@@ -75,6 +75,12 @@ class _Member:
     """Its current term and that term's leader."""
     _heard_ns: dict[Json, int] = field(default_factory=dict)
     """When it last heard from its leader, or from each of its followers."""
+    _reported: dict[Json, tuple[Json, int]] = field(default_factory=dict)
+    """The term and time of the last position that each follower reported to it, in an election too."""
+    restarts_clock: bool = False
+    """Whether a follower's time-out begins again when it joins a term."""
+    _joined_ns: int | None = None
+    """When it began to follow its leader."""
     contact: Contact | None = None
 
     def add(self, event: TraceEvent) -> None:
@@ -88,7 +94,7 @@ class _Member:
                 self._enter(event)
             case TraceKind.ELECTION_STATE | TraceKind.CLUSTER_END:
                 if event.fields.get("reason") in _SILENCES:
-                    self.gave_up.append((event, tuple(self._heard_ns.values())))
+                    self.gave_up.append((event, self._signs_of_life(event.fields.get("reason"))))
                 self._leave(event)
             case TraceKind.MODULE_STATE if event.fields.get("new") in ("TERMINATING", "CLOSED"):
                 self._leave(event)
@@ -97,9 +103,11 @@ class _Member:
             case TraceKind.RECEIVE if event.fields.get("message") in OF_LEADER:
                 if (event.fields.get("leadership_term_id"), event.fields.get("leader_member_id")) == self._entered:
                     self._heard_ns[self._entered[1]] = event.ns
-            case TraceKind.RECEIVE if self._leads is not None and event.fields.get("message") == "AppendPosition":
-                if event.fields.get("leadership_term_id") == self._leads.leadership_term_id:
-                    self._heard_ns[event.fields.get("follower_member_id")] = event.ns
+            case TraceKind.RECEIVE if event.fields.get("message") == "AppendPosition":
+                follower, term = event.fields.get("follower_member_id"), event.fields.get("leadership_term_id")
+                self._reported[follower] = term, event.ns
+                if self._leads is not None and term == self._leads.leadership_term_id:
+                    self._heard_ns[follower] = event.ns
         if self._is_ready:
             self.ready[-1] = self.ready[-1][0], event.ns
         if event.fields.get("component") == self._component:
@@ -109,7 +117,8 @@ class _Member:
         """End the trace of a process. A killed process may have been silent up to its last line."""
         if self._leads is not None and self._last is not None and self._last.event != TraceKind.PROCESS_END:
             self._leads.record(self._last)
-        self._leads, self._is_ready = None, False
+        self._leads, self._is_ready, self._joined_ns = None, False, None
+        self._reported.clear()
 
     def _enter(self, event: TraceEvent) -> None:
         if not self._is_ready:
@@ -118,9 +127,19 @@ class _Member:
         term = event.fields.get("leadership_term_id")
         self._component = event.fields.get("component")
         self._entered, self._heard_ns = (term, event.fields.get("leader_member_id")), {}
+        self._joined_ns = event.ns if self.restarts_clock else None
         if event.fields.get("leader_member_id") == self.member_id and isinstance(term, int):
             self._leads = _Leadership(term, self.member_id, event.ns, event.ns)
             self.led.append(self._leads)
+            # Followers report already before the election ends.
+            self._heard_ns = {follower: ns for follower, (of, ns) in self._reported.items() if of == term}
+
+    def _signs_of_life(self, cause: Json) -> tuple[int, ...]:
+        """When it had last heard from each member of the term. Joining is a sign of life of the leader."""
+        heard_ns = tuple(self._heard_ns.values())
+        if cause != ElectionCause.LEADER_SILENT or self._joined_ns is None:
+            return heard_ns
+        return *heard_ns, self._joined_ns
 
     def _leave(self, event: TraceEvent) -> None:
         if self._leads is not None and event.fields.get("state") != "CLOSED":
@@ -159,7 +178,8 @@ def _read(run: RunFolder, manifest: Manifest) -> Iterator[_Member]:
                 # Members of Aeron have other duties that delay them.
                 allowed_ns = timeouts_of(manifest).leader_heartbeat_ns + MARGIN_NS
                 contact = Contact(member_id, quorum_of(manifest.members) - 1, allowed_ns)
-            member = _Member(member_id, contact=contact)
+            # The clock of a member of Aeron may go on.
+            member = _Member(member_id, contact=contact, restarts_clock=manifest.system == OWN_SYSTEM)
             for event in folder.read_trace():
                 member.add(event)
             member.close()

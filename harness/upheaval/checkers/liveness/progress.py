@@ -86,7 +86,8 @@ def check_progress(
     if not asked.sessions:
         why = "no session took an operation of a shipped service, or a call at a time that the log and a trace show"
         return [NotApplicable(Promise.PROGRESS, why)]
-    if not any(service.is_leader for service in services):
+    leaders_ns = [service.begin_ns for service in services if service.is_leader]
+    if not leaders_ns:
         return [NotApplicable(Promise.PROGRESS, "no trace shows a member that led")]
     stalls = {facts.member_id: facts.stalls for facts in traces}
     stalled_clients = [(stall.begin_ns, stall.end_ns) for stall in run.read_client_stalls()]
@@ -95,7 +96,9 @@ def check_progress(
     done = [*troubles(run, traces), *_commands(run), *untimed]
     judge = _Judge(manifest, services, done, stalls, stalled_clients, list(run.read_faults()), traces)
     missed: list[Finding] = []
-    for begin_ns, end_ns in pairwise(chain(asked.answers(), [NEVER_NS])):
+    # What clients asked before the first leader may be lost, and they need time to find it.
+    first_ns = min(leaders_ns) + judge.allowed_ns
+    for begin_ns, end_ns in pairwise(chain([first_ns], asked.answers(), [NEVER_NS])):
         if end_ns - begin_ns > judge.allowed_ns:
             judge.look_at(asked.silences(begin_ns, end_ns))
             judge.look_at_idle_leaders(begin_ns, asked.last_before(end_ns))

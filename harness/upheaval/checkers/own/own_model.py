@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from upheaval.checkers.history.calls import CallEntry
-from upheaval.checkers.history.placed_calls import PlacedCalls, place_calls
+from upheaval.checkers.history.placed_calls import PlacedCalls
 from upheaval.checkers.own.interpreters import shared_interpreters
 from upheaval.checkers.own.java_answers import compare_answers
 from upheaval.checkers.own.java_copies import CannotReplayJava
@@ -26,18 +26,17 @@ _VERDICTS: Final = {True: Verdict.VALID, False: Verdict.INVALID, None: Verdict.U
 def check_own_model(
     run: RunFolder,
     manifest: Manifest,
-    calls: Iterable[Operation],
+    placed: PlacedCalls,
     entries: Sequence[CallEntry],
     log_member: int,
     log_end: int,
 ) -> list[Finding]:
     """The findings of the model and the promises in the manifest; empty if the manifest names no model.
 
-    `entries` are the calls in the log of `log_member` up to the committed `log_end`.
+    `entries` are the calls in the log of `log_member` up to the committed `log_end`, `placed` those of the history.
     """
     if not manifest.model:
         return []
-    placed = place_calls(calls, entries)
     question = {
         "model": manifest.model,
         "source": manifest.model_source,
@@ -51,14 +50,15 @@ def check_own_model(
     judged = _asked(question)
     promises = [_own_promise(promise) for promise in judged.get("promises", ())]
     if ":" not in manifest.model and not judged.get("why"):
-        return [*placed.broken, *promises]
-    return [*placed.broken, judge_answers(f"the model {manifest.model}", placed, entries, judged), *promises]
+        return promises
+    return [judge_answers(f"the model {manifest.model}", placed, entries, judged), *promises]
 
 
 def check_own_answers(
     run: RunFolder,
     manifest: Manifest,
-    calls: Iterable[Operation],
+    calls: Sequence[Operation],
+    placed: PlacedCalls,
     entries: Sequence[CallEntry],
     log_member: int,
     log_end: int,
@@ -66,7 +66,8 @@ def check_own_answers(
 ) -> Finding | str:
     """The finding with the service as its own model, for a run without a model; or why no answer was judged.
 
-    `java` replays a service in Java. The other arguments are those of `check_own_model`.
+    `calls` are those of the history, and `java` replays a service in Java. The other arguments are those of
+    `check_own_model`.
     """
     is_java = manifest.system != OWN_SYSTEM
     why = why_no_java_service(run, manifest) if is_java else why_no_service(run, manifest)
@@ -74,8 +75,7 @@ def check_own_answers(
         why = "the members run more than one service, and any of them may answer"
     if why:
         return why
-    calls = list(calls)
-    placed, overlapping = place_calls(calls, entries), _overlapping(calls)
+    overlapping = _overlapping(calls)
     answered = {position: call for position, call in placed.by_position.items() if _has_result(call)}
     answers = {position: str(call.result) for position, call in answered.items() if call.id not in overlapping}
     if not answers:
@@ -130,7 +130,7 @@ def _asked(question: dict[str, Any]) -> dict[str, Any]:
     return {"why": answer} if isinstance(answer, str) else answer
 
 
-def _overlapping(calls: Iterable[Operation]) -> set[int]:
+def _overlapping(calls: Sequence[Operation]) -> set[int]:
     """The ids of calls that were open at the same time as another call of their session.
 
     Any message of the session may answer them. A call that was given up stays open for those whose answers its client

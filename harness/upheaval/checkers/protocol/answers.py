@@ -20,7 +20,6 @@ from upheaval.checkers.evidence.term_facts import Lead, Moment, TermFacts
 from upheaval.checkers.evidence.trace_facts import TraceFacts
 from upheaval.checkers.history.attribution import ADVICE
 from upheaval.checkers.history.columns import IS_OK
-from upheaval.checkers.history.placed_calls import place_calls
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Broken, Finding, NotApplicable, Result, Verdict, trace_missing
 from upheaval.records import OWN_SYSTEM
@@ -218,9 +217,8 @@ def _answers(evidence: Evidence) -> Iterator[Answer]:
 
 def _answers_to_calls(evidence: Evidence, log: WitnessLog) -> Iterator[Answer]:
     """The answered calls whose position in the log is known."""
-    by_position = place_calls(evidence.calls, log.calls).by_position if log.calls else {}
     for entry in log.calls:
-        call = by_position.get(entry.position)
+        call = evidence.placed_calls.by_position.get(entry.position)
         if call is not None and call.complete_ns is not None:
             is_first = call.matched is None
             yield Answer(

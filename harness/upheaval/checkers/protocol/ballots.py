@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from upheaval.checkers.evidence.protocol_events import OF_LEADER, OF_MODULE, MemberEvent, Place, quorum_of
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.protocol.election_moves import ElectionMoves
+from upheaval.checkers.protocol.sent_positions import SentPositions
 from upheaval.checkers.verdict import Broken, Verdict
 from upheaval_node.trace_kinds import TraceKind
 
@@ -63,6 +64,7 @@ class BallotRules:
         self._forgetful = forgetful
         self._voters = [_Voter() for _ in range(members)]
         self._moves = ElectionMoves(members)
+        self._positions = SentPositions(members, ("RequestVote",))
         self._given: set[tuple[int, int, int]] = set()
         self._counted: dict[tuple[int, int, int], MemberEvent] = {}
         """By voter, term and candidate."""
@@ -90,13 +92,16 @@ class BallotRules:
         return self._voters[member_id].ballot
 
     def note_sent(self, event: MemberEvent) -> None:
-        """Note a vote that a member sent, out of order: it judges nothing, and only `at_end` uses it."""
+        """Note what a member sent of a ballot, out of order: it judges nothing, and only `at_end` uses it."""
+        self._positions.note_sent(event)
         if event.fields.get("message") == "Vote" and event.fields.get("vote") is True:
             term, candidate = event.integer("candidate_term_id"), event.integer("candidate_member_id")
             self._given.add((event.member_id, term, candidate))
 
     def at_end(self) -> Iterator[tuple[int, Broken]]:
-        """After the last event of all members: yield the votes that a member counted and no member gave."""
+        """After the last event of all members: yield the votes that a member counted and no member gave, and the
+        candidates' logs that no candidate sent.
+        """
         for (voter_id, term, candidate_id), event in self._counted.items():
             if (voter_id, term, candidate_id) not in self._given:
                 yield (
@@ -107,6 +112,7 @@ class BallotRules:
                         voter_id,
                     ),
                 )
+        yield from self._positions.unsent()
 
     def summary(self) -> str:
         """Summarise what the promise rests on if it was kept."""
@@ -118,6 +124,7 @@ class BallotRules:
     def _on_send(self, voter: _Voter, event: MemberEvent) -> None:
         match event.fields.get("message"):
             case "RequestVote":
+                self._positions.note_sent(event)
                 self._on_candidacy(voter, event)
             case "Vote" if event.fields.get("vote") is True:
                 self._on_vote(voter, event)
@@ -129,6 +136,7 @@ class BallotRules:
     def _on_receive(self, voter: _Voter, event: MemberEvent) -> None:
         message = event.fields.get("message")
         if message == "RequestVote":
+            self._positions.note_received(event)
             voter.asked[event.integer("candidate_term_id"), event.integer("candidate_member_id")] = _log_of(event)
         elif message == "Vote" and event.integer("candidate_member_id") == event.member_id:
             term, voter_id = event.integer("candidate_term_id"), event.integer("follower_member_id")

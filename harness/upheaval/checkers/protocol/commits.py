@@ -13,6 +13,7 @@ from typing import Final
 from upheaval.checkers.evidence.protocol_events import OF_MODULE, MemberEvent, Place, quorum_of
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.protocol.completeness import Mark, TermLogs
+from upheaval.checkers.protocol.sent_positions import SentPositions
 from upheaval.checkers.verdict import Broken, Verdict
 from upheaval_node.trace_kinds import TraceKind
 
@@ -78,6 +79,7 @@ class CommitRules:
         self._announced_again: dict[tuple[int, int], int] = {}
         """The same in the order of the second reading."""
         self._heard_commits: dict[tuple[int, int], Mark] = {}
+        self._positions = SentPositions(members, ("CanvassPosition", "Vote", "NewLeadershipTerm"))
         self._went_back: set[tuple[int, int, int]] = set()
         self._heard_back: dict[tuple[int, int, int], tuple[Mark, MemberEvent]] = {}
 
@@ -100,6 +102,7 @@ class CommitRules:
         """Note a position that a member sent, from a second reading of its whole trace: it judges nothing, and only
         `at_end` uses it.
         """
+        self._positions.note_sent(event)
         message = event.fields.get("message")
         if message not in ("AppendPosition", "CommitPosition"):
             return
@@ -126,6 +129,7 @@ class CommitRules:
                     )
                     members = mark.place.member_id, sender
                     yield sender, Broken(Verdict.INVALID, detail, members=members, position=mark.position)
+        yield from self._positions.unsent()
         for back, (known, event) in self._heard_back.items():
             leader, term, position = back
             if leader in range(self._count) and back not in self._went_back:
@@ -148,8 +152,11 @@ class CommitRules:
             case "CommitPosition":
                 self._on_commit_sent(member, event, event.integer("leadership_term_id"), event.integer("log_position"))
             case "NewLeadershipTerm":
+                self._positions.note_sent(event)
                 self._terms.begin(event, event.integer("leadership_term_id"), event.integer("term_base_log_position"))
                 self._require_committed(member, event, event.integer("commit_position"))
+            case "CanvassPosition" | "Vote":
+                self._positions.note_sent(event)
 
     def _on_reported(self, member: _Member, event: MemberEvent, term: int, position: int) -> None:
         """A follower never reports less of a term's log than before in the same start."""
@@ -176,6 +183,7 @@ class CommitRules:
                     # A follower that catches up reads the leader's log and reports the term that it has reached in it.
                     self._raise_highest(member, follower, member.led_term_id, position)
             case "CanvassPosition" | "Vote":
+                self._positions.note_received(event)
                 follower, position = event.integer("follower_member_id"), event.integer("log_position")
                 known = member.latest.get(follower)
                 ns = event.ns
@@ -186,6 +194,7 @@ class CommitRules:
                 leader, term = event.integer("leader_member_id"), event.integer("leadership_term_id")
                 self._on_commit_heard(member, event, (leader, term), event.integer("log_position"))
             case "NewLeadershipTerm":
+                self._positions.note_received(event)
                 self._terms.begin(event, event.integer("leadership_term_id"), event.integer("term_base_log_position"))
 
     def _on_commit_heard(self, member: _Member, event: MemberEvent, key: tuple[int, int], position: int) -> None:
