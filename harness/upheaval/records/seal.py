@@ -16,6 +16,7 @@ from typing import Final
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.records import jsonfields
 from upheaval.records.client_stalls import STALLS_NAME
+from upheaval.records.cluster_texts import CLUSTER_FILE
 from upheaval.records.companions import COMPANIONS_FILE, companion_folders
 from upheaval.records.connect_attempts import ATTEMPTS_NAME
 from upheaval.records.folder_lock import locked
@@ -109,10 +110,12 @@ def seal_of(run: RunFolder) -> Seal:
     unsealed = {name: value for name, value in fields.items() if name != "sealed"}
     manifest = digest_of_text(json.dumps(unsealed, sort_keys=True))
     files = _sealed_files(run)
-    # Folders without the field were sealed without these files.
+    # Folders that do not name these files were sealed without them.
     written = fields.get("written")
     if isinstance(written, list):
-        paths = (run.path / name for name in (SESSIONS_NAME, STRAYS_NAME, SCENARIO_NAME) if name in written)
+        paths = (
+            run.path / name for name in (SESSIONS_NAME, STRAYS_NAME, SCENARIO_NAME, CLUSTER_FILE) if name in written
+        )
         files += [path for path in paths if path.is_file()]
     return Seal(manifest, {str(path.relative_to(run.path)): digest_of_file(path) for path in sorted(files)})
 

@@ -20,6 +20,7 @@ from upheaval.records import (
     TOGETHER,
     FieldError,
     Json,
+    RunFolder,
     cluster_text,
     jsonfields,
     read_schema,
@@ -80,7 +81,8 @@ def _check_model(spec: ClusterSpec) -> None:
 
 
 def save(spec: ClusterSpec, runtime: str, folder: Path) -> None:
-    """Write `cluster.json`."""
+    """Write `cluster.json`. This removes the seal of the run."""
+    RunFolder(folder).unseal()
     fields = {"format": FORMAT, "runtime": runtime, **asdict(spec)}
     write_atomically(folder / CLUSTER_FILE, jsonfields.to_json(fields) + "\n")
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from upheaval.checkers.protocol.identities import SECURITY_FILE
-from upheaval.records import Manifest, code_digest
+from upheaval.records import CLUSTER_FILE, Manifest, code_digest
 from upheaval.runtimes import cluster_file, ports
 from upheaval.system import ClusterSpec, system_named
 from upheaval.system.process_table import boot_id
@@ -54,5 +54,5 @@ def new_manifest(spec: ClusterSpec, runtime: str) -> Manifest:
         planted=spec.planted,
         compatibility=spec.compatibility,
         timeouts=spec.timeouts,
-        written=(SECURITY_FILE,) if spec.tls or spec.credentials else (),
+        written=(CLUSTER_FILE, *((SECURITY_FILE,) if spec.tls or spec.credentials else ())),
     )

@@ -12,8 +12,11 @@ from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.cli.main import main
-from upheaval.records import CompanionConfig, FinalPosition, RunFolder, note_companion, seal
+from upheaval.records import CLUSTER_FILE, CompanionConfig, FinalPosition, RunFolder, note_companion, read_seal, seal
 from upheaval.records.seal import digest_of_file
+from upheaval.runtimes import cluster_file
+from upheaval.runtimes.opening import create_cluster
+from upheaval.system import ClusterSpec
 from upheaval_node.tool.answer import FAILURE
 
 
@@ -89,6 +92,26 @@ def test_what_is_written_about_a_run_is_no_part_of_the_seal(run: RunFolder) -> N
     for name in ("report.html", "result.json", "load.log", "run.scenario", "cluster.json"):
         (run.path / name).write_text("{}")
     assert found(run).verdict is Verdict.VALID
+
+
+@pytest.mark.parametrize("field", ["jvm", "launcher"])
+def test_the_cluster_file_of_a_live_run_is_part_of_the_seal(field: str, tmp_path: Path) -> None:
+    run = good_run(count=20).write(tmp_path)
+    run.change_manifest(lambda manifest: replace(manifest, written=(*manifest.written, CLUSTER_FILE)))
+    path = tmp_path / CLUSTER_FILE
+    path.write_text("{}")
+    seal(run)
+    assert found(run).verdict is Verdict.VALID
+    path.write_text(f'{{"{field}": "x"}}')
+    assert (found(run).verdict, found(run).detail.split()[0]) == (Verdict.INVALID, CLUSTER_FILE)
+
+
+def test_a_live_run_names_its_cluster_file_and_breaks_its_seal_with_a_change_of_it(tmp_path: Path) -> None:
+    with create_cluster("process", tmp_path, ClusterSpec()) as cluster:
+        seal(cluster.run)
+        assert CLUSTER_FILE in read_seal(cluster.run, cluster.run.seal_file.read_text()).files
+        cluster_file.save(cluster.config, cluster.runtime, tmp_path)
+        assert cluster.run.read_manifest().sealed is None
 
 
 def test_the_scenario_that_a_run_began_with_is_part_of_the_seal(tmp_path: Path) -> None:
