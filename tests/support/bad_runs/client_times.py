@@ -38,6 +38,24 @@ def a_session_outlives_its_close_request(run: Path) -> None:
     _end(run, 2, 4_000_000_000, "client")
 
 
+def _goes_early(run: Path, session: int) -> None:
+    """The client of a session leaves 6.9 s before it does."""
+    path = run / "sessions.jsonl"
+    lines: list[dict[str, Any]] = [json.loads(line) for line in path.read_text().splitlines()]
+    (line,) = (line for line in lines if line["session"] == session)
+    line.update(ended_ns=line["ended_ns"] - 6_900_000_000, cause="client")
+    line.pop("held_ns", None)
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def a_session_outlives_its_client_in_a_kill_that_is_healed_until_the_end(run: Path) -> None:
+    _goes_early(run, 5)
+    path = run / "faults.jsonl"
+    fault = json.loads(path.read_text())
+    healed_ns = json.loads((run / "manifest.json").read_text())["converge"]["completed_ns"] - 1
+    path.write_text(json.dumps({**fault, "heal_end_ns": healed_ns}) + "\n")
+
+
 def a_session_ends_by_a_client_that_did_not_end_it(run: Path) -> None:
     for path in run.glob("member-*/archive/*.rec"):
         content = bytearray(path.read_bytes())
@@ -210,6 +228,11 @@ def _bad(damage: Any, *says: str, scenario: str = _CALM, verdict: Verdict = Verd
 
 CLIENT_TIMES = (
     _bad(a_session_outlives_its_client, "session 1 was open for ", "of term 0 (allowed: 1110 ms)"),
+    _bad(
+        a_session_outlives_its_client_in_a_kill_that_is_healed_until_the_end,
+        "session 5 was open for 14309 ms",
+        scenario="sessions-outlive-a-leader",
+    ),
     _bad(a_session_outlives_its_close_request, "session 2 was open for ", "of term 0 (allowed: 1220 ms)"),
     _bad(
         a_session_ends_by_a_client_that_did_not_end_it,

@@ -145,6 +145,39 @@ def it_came_after_more_operations_than_there_were(run: Path) -> None:
     _rewrite(run, lambda fault: fault.update(heal_operations=100_000))
 
 
+def the_cut_names_no_link(run: Path) -> None:
+    _rewrite(run, lambda fault: fault.update(links=[]))
+
+
+def the_cut_names_only_one_of_its_links(run: Path) -> None:
+    _rewrite(run, lambda fault: fault.update(links=fault["links"][-1:]))
+
+
+def the_fault_is_said_to_be_of_another_kind(run: Path) -> None:
+    _rewrite(run, lambda fault: fault.update(what="slow"))
+
+
+def the_fault_is_said_to_be_of_a_kind_that_is_not_there(run: Path) -> None:
+    _rewrite(run, lambda fault: fault.update(what="partition", statement=""))
+
+
+def the_fault_is_said_to_be_drawn_and_of_a_kind_that_is_not_there(run: Path) -> None:
+    _rewrite(run, lambda fault: fault.update(what="partition", statement="", is_drawn=True, inject_proof=None))
+
+
+def the_kill_is_said_to_begin_with_the_process(run: Path) -> None:
+    """The injection takes from the start of the run until 0.7 s before the death."""
+
+    def change(fault: dict[str, Any]) -> None:
+        trace = run / f"member-{fault['members'][0]}" / "trace.jsonl"
+        begin_ns = json.loads(trace.read_text().splitlines()[0])["ts"]
+        fault.update(
+            asked_ns=begin_ns, inject_begin_ns=begin_ns, inject_end_ns=fault["inject_end_ns"] - 7 * _SECOND // 10
+        )
+
+    _rewrite(run, change)
+
+
 def _contradicted(damage: Callable[[Path], None], scenario: str, *says: str) -> BadRun:
     return BadRun(scenario, damage, Promise.FAULTS_IN_TIME, says, Verdict.UNKNOWN)
 
@@ -174,5 +207,11 @@ WINDOWS: tuple[BadRun, ...] = (
     _contradicted(the_cut_is_said_to_be_ordered_for_other_members, _CUT, "'alone'", "it was ordered as"),
     _contradicted(it_came_after_more_operations_than_there_were, _KILLED, "heal_operations is 100000"),
     _contradicted(it_came_after_more_operations_than_there_were, _CUT, "heal_operations is 100000"),
+    _contradicted(the_cut_names_no_link, _CUT, "'alone'", "it names no link"),
+    _contradicted(the_cut_names_only_one_of_its_links, _CUT, "'alone'", "it was ordered as", "did not hit link"),
+    _contradicted(the_fault_is_said_to_be_of_another_kind, _CUT, "'alone'", "it was ordered as 'blackhole"),
+    _contradicted(the_fault_is_said_to_be_of_a_kind_that_is_not_there, _CUT, "there is no such kind of fault"),
+    _contradicted(the_fault_is_said_to_be_drawn_and_of_a_kind_that_is_not_there, _KILLED, "no such kind of fault"),
+    _contradicted(the_kill_is_said_to_begin_with_the_process, _KILLED, "'dead'", "wrote a line"),
     _contradicted(it_begins_before_the_run, _KILLED, "before the first process"),
 )

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from upheaval.checkers.evidence.trace_facts import facts_of_members
 from upheaval.checkers.evidence.troubles import MARGIN_NS, failover_ns, timeouts_of
 from upheaval.checkers.liveness.bounds import check_bounds
 from upheaval.checkers.promises import Promise
@@ -70,7 +71,7 @@ def run_with(path: Path, leader: str, follower: str, *faults: FaultRecord) -> Ru
 
 
 def judged(run: RunFolder) -> Finding:
-    (result,) = check_bounds(run, MANIFEST)
+    (result,) = check_bounds(run, MANIFEST, facts_of_members(run, MANIFEST.members))
     assert isinstance(result, Finding)
     assert result.promise is Promise.BOUNDS_KEPT
     return result

@@ -7,6 +7,7 @@ import pytest
 
 from upheaval.checkers.evidence.events import TermTimes
 from upheaval.checkers.evidence.leader_clocks import leader_clocks
+from upheaval.checkers.evidence.trace_facts import facts_of_members
 from upheaval.checkers.liveness.bounds import check_bounds
 from upheaval.checkers.liveness.log_time import judge_time
 from upheaval.checkers.verdict import Verdict
@@ -88,7 +89,7 @@ def test_a_leader_serves_from_the_end_of_its_election_on_while_its_module_is_act
 
 
 def judged(run: RunFolder) -> Verdict:
-    (finding,) = check_bounds(run, run.read_manifest())
+    (finding,) = check_bounds(run, run.read_manifest(), facts_of_members(run, run.read_manifest().members))
     return finding.verdict
 
 

@@ -64,7 +64,12 @@ def test_a_silence_has_its_begin_and_its_end_and_the_fault_that_was_on(tmp_path:
         message(12.5, "receive", "CommitPosition", **term),
     ]
     run = run_of(tmp_path, led, followed, [START])
-    moment = Moments(run).of(broken_of(Promise.BOUNDS_KEPT, check_bounds(run, run.read_manifest())))
+    moment = Moments(run).of(
+        broken_of(
+            Promise.BOUNDS_KEPT,
+            check_bounds(run, run.read_manifest(), facts_of_members(run, run.read_manifest().members)),
+        )
+    )
     assert moment == Moment(round(11.5 * S), is_exact=True, since_ns=6 * S)
     assert str(moment) == "6.000 s to 11.500 s into the run"
     cut = FaultFigures("blackhole", "links", 7 * S, 9 * S, "", None, None, None, None, None)

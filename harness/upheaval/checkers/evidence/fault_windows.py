@@ -19,6 +19,7 @@ from upheaval.checkers.evidence.positions import finals_of
 from upheaval.checkers.evidence.protocol_events import ENDING, OF_LEADER, OF_MODULE
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.evidence.trace_facts import ProcessLife
+from upheaval.checkers.evidence.troubles import AROUND_NS, AT_ONCE, STARTED, lives_hit
 from upheaval.checkers.history.columns import IS_OK
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Broken, Finding, NotApplicable, Result, Verdict
@@ -27,12 +28,10 @@ from upheaval_chaos.faults import MemberFaultKind
 from upheaval_chaos.file_faults import FileFaultKind, was_down
 from upheaval_chaos.host_faults import HostFaultKind
 from upheaval_chaos.record import FaultRecord
-from upheaval_chaos.target import LinkFaultKind
+from upheaval_chaos.target import DatagramFaultKind, LinkFaultKind
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import MS, NEVER_NS, S
 
-AROUND_NS: Final = 500 * MS
-"""How far injectors and members may differ: a signal takes time, and a line is stamped before it is written."""
 SILENT_NS: Final = 2 * S
 """A process of a cluster writes a line more often than this while another member runs, because of heartbeats."""
 
@@ -44,16 +43,16 @@ _INCARNATION: Final = re.compile(r"\bmember-(\d+)/\d+\b")
 """A process in the proofs of the simulation."""
 _PROCESS: Final = re.compile(r"\bprocess (\d+)\b")
 _STATED: Final = re.compile(r" (member-[\w,-]+) (<->|->) (member-[\w,-]+)(?: |$)")
-_KILLS: Final = frozenset({MemberFaultKind.KILL, HostFaultKind.POWER_CUT, *FileFaultKind})
-"""The kinds whose injection ends processes at once."""
-_STARTS: Final = frozenset({*_KILLS, MemberFaultKind.STOP})
-"""The kinds whose heal starts the processes that they ended."""
 _START_AT_ONCE: Final = frozenset({HostFaultKind.WRONG_BYTES})
 """The kinds whose injection ends a process and starts the next one, on a changed disk."""
-_OF_PROCESSES: Final = frozenset({*_STARTS, MemberFaultKind.PAUSE})
+_OF_PROCESSES: Final = frozenset({*STARTED, MemberFaultKind.PAUSE})
 _DELAYING: Final = frozenset({MemberFaultKind.PAUSE, HostFaultKind.CPU_LIMIT})
 """The kinds that keep a process from reading what it has received."""
 _CUTS: Final = frozenset({LinkFaultKind.BLACKHOLE, LinkFaultKind.RESET})
+_ENDS: Final = re.compile(r"(\d+)->(\d+)\b")
+"""Sender and receiver, in the text of a link between members."""
+_OF_LINKS: Final = frozenset({*LinkFaultKind, *DatagramFaultKind})
+_KINDS: Final = frozenset({*MemberFaultKind, *HostFaultKind, *FileFaultKind, *_OF_LINKS})
 _OF_FOLLOWER: Final = frozenset({"CanvassPosition", "AppendPosition", "CatchupPosition", "Vote", "TerminationAck"})
 
 
@@ -79,16 +78,19 @@ class _Judge:
     def look_at(self, fault: FaultRecord) -> bool:
         """Whether anything but its record shows when it was in effect. Raises `Broken` for a contradiction."""
         self._require_order(fault)
-        if fault.was_unseen:
-            return False
-        is_bound = self._look_at_window(fault)
-        self._require_own_processes(fault)
-        self._require_operations(fault)
+        is_bound = not fault.was_unseen and self._look_at_evidence(fault)
+        _require_kind(fault)
         _require_statement(fault)
         return is_bound
 
+    def _look_at_evidence(self, fault: FaultRecord) -> bool:
+        is_bound = self._look_at_window(fault)
+        self._require_own_processes(fault)
+        self._require_operations(fault)
+        return is_bound
+
     def _look_at_window(self, fault: FaultRecord) -> bool:
-        if fault.what in _KILLS:
+        if fault.what in AT_ONCE:
             self._require_deaths(fault)
         if fault.what in ENDING:
             self._require_alive(fault)
@@ -96,7 +98,7 @@ class _Judge:
             self._require_still(fault)
         if fault.what == MemberFaultKind.STOP:
             self._require_ends(fault)
-        if fault.what in _STARTS:
+        if fault.what in STARTED:
             self._require_starts(fault)
         if fault.what in _CUTS:
             return self._require_cut(fault)
@@ -162,19 +164,15 @@ class _Judge:
                     raise _contradicted(fault, what, member_id)
 
     def _lives(self, fault: FaultRecord, member_id: int) -> list[ProcessLife]:
-        """The processes of the member that the fault concerns."""
-        # A fault calls all services of a member `service`; their processes have numbers.
-        return [
-            life
-            for life in self._evidence.traces[member_id].lives
-            if fault.component in (None, life.component, life.component.partition("-")[0])
-        ]
+        return lives_hit(fault, self._evidence.traces[member_id])
 
     def _require_deaths(self, fault: FaultRecord) -> None:
         """A killed process must write nothing more."""
         for member_id in fault.members:
             for life in self._lives(fault, member_id):
-                is_hit = life.begin_ns < fault.inject_begin_ns
+                # An injection that takes long may overlap the start of the process that it ends.
+                is_meanwhile = life.begin_ns < fault.inject_end_ns and not self._is_started_otherwise(fault, life)
+                is_hit = life.begin_ns < fault.inject_begin_ns or is_meanwhile
                 if is_hit and life.last_ns > fault.inject_end_ns + AROUND_NS:
                     late_ms = (life.last_ns - fault.inject_end_ns) // MS
                     what = f"process {life.component!r}, which began before it, wrote a line {late_ms} ms after it"
@@ -356,21 +354,31 @@ def _last_of_chain(spans: Iterable[tuple[int, int]], begin_ns: int, apart_ns: in
     return until_ns
 
 
+def _require_kind(fault: FaultRecord) -> None:
+    """Its kind must be a known one, because nothing else is checked of the others; a fault of links must have links."""
+    if fault.what not in _KINDS:
+        raise _contradicted(fault, "there is no such kind of fault")
+    if fault.what in _OF_LINKS and not fault.links:
+        raise _contradicted(fault, "it names no link")
+
+
 def _require_statement(fault: FaultRecord) -> None:
-    """Its links must be between the members that it was ordered for."""
+    """Its kind, and its links if all are between members, must be those that were ordered."""
+    if fault.statement and fault.statement.split()[0] != fault.what:
+        raise _contradicted(fault, f"it was ordered as {fault.statement!r}")
     stated = _STATED.search(fault.statement)
-    cut = {ends for text in fault.links if (ends := _ends_of(text))}
-    if stated is None or not cut:
+    if stated is None or fault.what not in _OF_LINKS:
         return
     sources, targets = (
         {int(name.removeprefix("member-")) for name in names.split(",")} for names in (stated[1], stated[3])
     )
-    ordered = {(source, target) for source in sources for target in targets}
+    ordered = {(source, target) for source in sources for target in targets if source != target}
     if stated[2] == "<->":
         ordered |= {(target, source) for source, target in ordered}
-    if not cut <= ordered:
-        source, target = min(cut - ordered)
-        raise _contradicted(fault, f"it was ordered as {fault.statement!r}, and hit link {source}->{target}")
+    hit = {(int(ends[1]), int(ends[2])) for text in fault.links if (ends := _ENDS.match(text))}
+    for source, target in sorted(hit ^ ordered):
+        did = "hit" if (source, target) in hit else "did not hit"
+        raise _contradicted(fault, f"it was ordered as {fault.statement!r}, and {did} link {source}->{target}")
 
 
 def _ends_of(link: str) -> tuple[int, int] | None:

@@ -119,7 +119,7 @@ class Evidence:
     @cached_property
     def troubles(self) -> Sequence[Trouble]:
         """When faults and commands may have delayed members."""
-        return list(troubles(self.run))
+        return list(troubles(self.run, self.traces))
 
     @cached_property
     def traces(self) -> Sequence[TraceFacts]:

@@ -56,8 +56,8 @@ class ProcessLife:
     """Whether its module ended a service."""
     cluster_end_ns: int | None = None
     """When its consensus module began to end with the cluster."""
-    has_started: bool = False
-    """Whether it reached an election."""
+    started_ns: int | None = None
+    """When it traced its first line of an election."""
     end_line: int = 0
     status: int | None = None
     """None if it did not trace its end."""
@@ -65,6 +65,11 @@ class ProcessLife:
     """Why it ended, in words, in a member of Aeron."""
     next_ns: int | None = None
     next_booted_ms: int | None = None
+
+    @property
+    def has_started(self) -> bool:
+        """Whether it reached an election."""
+        return self.started_ns is not None
 
     def has_line(self, line: int) -> bool:
         """Whether the line is between its start and the end that it traced."""
@@ -250,7 +255,7 @@ def _add_to_life(life: ProcessLife, event: TraceEvent) -> None:
         life.end_line = event.line
         life.reason = str(event.fields.get("reason") or "")
     elif event.event == TraceKind.ELECTION_STATE:
-        life.has_started = True
+        life.started_ns = event.ns if life.started_ns is None else life.started_ns
     elif event.event == TraceKind.SERVICE_TERMINATE:
         life.is_service_ending = True
     elif event.event == TraceKind.CLUSTER_END or event.fields.get("new") == _TERMINATING:

@@ -7,18 +7,33 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from upheaval.checkers.evidence.protocol_events import OF_MODULE
+from upheaval.checkers.evidence.trace_facts import ProcessLife, TraceFacts
 from upheaval.errors import UsageError
 from upheaval.records import AdminCommand, Manifest, RunFolder
+from upheaval_chaos.faults import MemberFaultKind
+from upheaval_chaos.file_faults import FileFaultKind
+from upheaval_chaos.host_faults import HostFaultKind
+from upheaval_chaos.record import FaultRecord
 from upheaval_node.errors import UsageError as NodeUsageError
 from upheaval_node.member_config import apply_overrides
 from upheaval_node.settings import ClusterTimeouts, profile_settings
-from upheaval_node.types import NEVER_NS, S
+from upheaval_node.types import MS, NEVER_NS, S
 
 BALLOTS: Final = 4
 """How many ballots an election may take: two members may ask for votes at the same time, and again."""
 
 MARGIN_NS: Final = S
 """Added for what has no time-out of its own: messages, files, the log of the new term."""
+
+AROUND_NS: Final = 500 * MS
+"""How far injectors and members may differ: a signal takes time, and a line is stamped before it is written."""
+
+AT_ONCE: Final = frozenset({MemberFaultKind.KILL, HostFaultKind.POWER_CUT, *FileFaultKind})
+"""The kinds whose injection ends processes at once."""
+
+STARTED: Final = frozenset({*AT_ONCE, MemberFaultKind.STOP})
+"""The kinds whose heal starts the processes that they ended."""
 
 _HARMLESS: Final = frozenset(
     {AdminCommand.SNAPSHOT, AdminCommand.STANDBY_SNAPSHOT, AdminCommand.REPLICATE_STANDBY_SNAPSHOT}
@@ -57,14 +72,55 @@ def failover_ns(timeouts: ClusterTimeouts) -> int:
     return timeouts.leader_heartbeat_ns + BALLOTS * timeouts.election_ns * 3 // 2 + MARGIN_NS
 
 
-def troubles(run: RunFolder) -> Iterator[Trouble]:
+def troubles(run: RunFolder, traces: Sequence[TraceFacts]) -> Iterator[Trouble]:
     """All faults and commands of the run."""
-    for fault in run.read_faults():
-        end_ns = NEVER_NS if fault.heal_end_ns is None else fault.heal_end_ns
-        yield Trouble(fault.inject_begin_ns, end_ns, fault.members)
+    yield from fault_troubles(run.read_faults(), traces)
     for control in run.read_controls():
         if control.what not in _HARMLESS:
             yield Trouble(control.begin_ns, control.end_ns)
+
+
+def fault_troubles(faults: Iterable[FaultRecord], traces: Sequence[TraceFacts]) -> Iterator[Trouble]:
+    """The faults, each from its injection to its heal. Either may take long, and the injector alone records how long:
+    a member that was ended is in trouble no longer than its trace shows.
+    """
+    by_member = {facts.member_id: facts for facts in traces}
+    last_ns = max((life.last_ns for facts in traces for life in facts.lives), default=0)
+    for fault in faults:
+        end_ns = NEVER_NS if fault.heal_end_ns is None else fault.heal_end_ns
+        is_of_processes = fault.what in STARTED
+        if not is_of_processes or not fault.members:
+            yield Trouble(fault.inject_begin_ns, end_ns, fault.members)
+        for member_id in fault.members if is_of_processes else ():
+            lives = lives_hit(fault, by_member[member_id]) if member_id in by_member else []
+            yield Trouble(_shown_begin(fault, lives), _shown_end(fault, end_ns, lives, last_ns), (member_id,))
+
+
+def lives_hit(fault: FaultRecord, facts: TraceFacts) -> list[ProcessLife]:
+    """The processes of the member that the fault concerns, whenever they ran."""
+    # A fault calls all services of a member `service`; their processes have numbers.
+    return [life for life in facts.lives if fault.component in (None, life.component, life.component.partition("-")[0])]
+
+
+def _shown_begin(fault: FaultRecord, lives: Iterable[ProcessLife]) -> int:
+    """Shortly before the first of the processes fell silent. One that ends in order may be in trouble before."""
+    if fault.what not in AT_ONCE:
+        return fault.inject_begin_ns
+    ended = {life.component: life.last_ns for life in lives if life.begin_ns < fault.inject_end_ns}
+    return max(fault.inject_begin_ns, min(fault.inject_end_ns, min(ended.values(), default=0) - AROUND_NS))
+
+
+def _shown_end(fault: FaultRecord, end_ns: int, lives: Iterable[ProcessLife], last_ns: int) -> int:
+    """Shortly after the next consensus module reached its election and all else was started, if it went on until
+    `end_ns`, or until the last line of all traces.
+    """
+    begun = [life for life in lives if fault.inject_end_ns <= life.begin_ns <= end_ns]
+    module = next((life for life in begun if life.component in OF_MODULE), None)
+    if end_ns == NEVER_NS or module is None or module.started_ns is None:
+        return end_ns
+    if module.last_ns + AROUND_NS < min(end_ns, last_ns):
+        return end_ns
+    return min(end_ns, max(module.started_ns, *(life.begin_ns for life in begun)) + AROUND_NS)
 
 
 def calm_times(

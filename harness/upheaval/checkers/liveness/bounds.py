@@ -12,11 +12,13 @@ from typing import Final
 from upheaval.checkers.checker import Checker, Source
 from upheaval.checkers.evidence.protocol_events import OF_LEADER, quorum_of
 from upheaval.checkers.evidence.stalls import excused_by, explained, longest_stall
+from upheaval.checkers.evidence.trace_facts import TraceFacts
 from upheaval.checkers.evidence.troubles import (
     MARGIN_NS,
     Trouble,
     calm_times,
     failover_ns,
+    fault_troubles,
     same_quorum,
     timeouts_of,
     troubles,
@@ -27,7 +29,7 @@ from upheaval.checkers.verdict import Broken, Finding, NotApplicable, Result, Ve
 from upheaval.records import OWN_SYSTEM, Json, Manifest, RunFolder, TraceEvent
 from upheaval_chaos.target import LinkFaultKind
 from upheaval_node.trace_kinds import ElectionCause, TraceKind
-from upheaval_node.types import MS, NEVER_NS
+from upheaval_node.types import MS
 
 SILENCE_NS: Final = 100 * MS
 """Shorter than any heartbeat time-out. Shorter silences are not recorded."""
@@ -126,21 +128,23 @@ class _Member:
             self._leads = None
 
 
-def check_bounds(run: RunFolder, manifest: Manifest) -> list[Result]:
+def check_bounds(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts]) -> list[Result]:
     """Judge the time-outs of a run."""
     members = list(_read(run, manifest))
     if manifest.members < 2:
         return [NotApplicable(Promise.BOUNDS_KEPT, "a single member exchanges no heartbeats")]
     if not any(member.led for member in members):
         return [NotApplicable(Promise.BOUNDS_KEPT, "no trace shows a member that led")]
-    judge = _Judge(manifest, members, list(troubles(run)))
+    judge = _Judge(manifest, members, list(troubles(run, traces)))
     try:
         finding = Finding(Promise.BOUNDS_KEPT, Verdict.VALID, judge.shown())
     except Broken as broken:
         finding = broken.finding(Promise.BOUNDS_KEPT)
     contacts = [member.contact for member in members if member.contact is not None]
     recovery_ns = failover_ns(timeouts_of(manifest))
-    late = sorted(_late_detections(run, contacts, recovery_ns), key=lambda finding: finding.late_ms, reverse=True)
+    late = sorted(
+        _late_detections(run, traces, contacts, recovery_ns), key=lambda finding: finding.late_ms, reverse=True
+    )
     if finding.late_ms:
         finding = excused_by(finding, longest_stall(run, manifest.members))
     return [max((finding, *late), key=lambda finding: finding.verdict)]
@@ -164,15 +168,14 @@ def _read(run: RunFolder, manifest: Manifest) -> Iterator[_Member]:
             yield member
 
 
-def _late_detections(run: RunFolder, contacts: Sequence[Contact], recovery_ns: int) -> Iterator[Finding]:
+def _late_detections(
+    run: RunFolder, traces: Sequence[TraceFacts], contacts: Sequence[Contact], recovery_ns: int
+) -> Iterator[Finding]:
     """The lapses of members while only links had faults, or that went on after a member had recovered from others.
     Unknown if stalls of the member's loop explain one.
     """
-    others = [
-        Trouble(fault.inject_begin_ns, NEVER_NS if fault.heal_end_ns is None else fault.heal_end_ns, fault.members)
-        for fault in run.read_faults()
-        if fault.what not in set(LinkFaultKind)
-    ]
+    faults = (fault for fault in run.read_faults() if fault.what not in set(LinkFaultKind))
+    others = list(fault_troubles(faults, traces))
     others += [Trouble(control.begin_ns, control.end_ns) for control in run.read_controls()]
     for contact in contacts:
         for lapse in contact.lapses:
@@ -278,5 +281,5 @@ BOUNDS: Final = Checker(
     "bounds",
     (Promise.BOUNDS_KEPT,),
     frozenset((Source.TRACES, Source.FAULTS, Source.CONTROLS)),
-    lambda evidence: check_bounds(evidence.run, evidence.manifest),
+    lambda evidence: check_bounds(evidence.run, evidence.manifest, evidence.traces),
 )

@@ -16,7 +16,7 @@ from upheaval.checkers.evidence.logs import WitnessLog
 from upheaval.checkers.evidence.positions import completed_ns, finals_of
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.evidence.stalls import excused
-from upheaval.checkers.evidence.troubles import Trouble, failover_ns, timeouts_of, troubles
+from upheaval.checkers.evidence.troubles import Trouble, failover_ns, timeouts_of
 from upheaval.checkers.liveness.openings import missed_openings
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Broken, Finding, NotApplicable, Result, Verdict, raise_latest
@@ -59,7 +59,7 @@ def liveness_ns(manifest: Manifest) -> int:
     return min(timeouts_of(manifest).session_ns, media.connection_timeout_ns, media.image_liveness_timeout_ns)
 
 
-def client_times(run: RunFolder, manifest: Manifest) -> ClientTimes:
+def client_times(run: RunFolder, manifest: Manifest, troubles: Sequence[Trouble]) -> ClientTimes:
     """Read the small files of the run. Raises `UsageError` for a malformed line."""
     timeouts, finals = timeouts_of(manifest), finals_of(manifest)
     return ClientTimes(
@@ -67,7 +67,7 @@ def client_times(run: RunFolder, manifest: Manifest) -> ClientTimes:
         timeouts.session_ns,
         liveness_ns(manifest),
         tuple(run.read_session_ends()),
-        tuple(troubles(run)),
+        tuple(troubles),
         completed_ns(manifest),
         finals[0].leadership_term_id if finals else -1,
     )
@@ -267,7 +267,7 @@ class _Sessions:
 
 
 def _check(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:
-    known = client_times(evidence.run, evidence.manifest)
+    known = client_times(evidence.run, evidence.manifest, evidence.troubles)
     history = evidence.operations
     times = enumerate(zip(history.invoked, history.completed, strict=True))
     long = (history.at(row) for row, (invoke_ns, complete_ns) in times if complete_ns - invoke_ns > known.answer_ns)

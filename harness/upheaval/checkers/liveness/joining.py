@@ -40,7 +40,7 @@ def check_joining(
     allowed_ns = ELECTIONS * failover_ns(timeouts_of(manifest)) + position * S // BYTES_A_SECOND
     # A member whose trace ends stays in its election as long as other traces go on.
     until_ns = max(min(span.end_ns, members[span.member_id].last_ns) for span in led)
-    done = list(troubles(run))
+    done = list(troubles(run, traces))
     longest_ns = 0
     missed: list[Finding] = []
     stalls = {facts.member_id: facts.stalls for facts in traces}

@@ -34,7 +34,7 @@ def check_leaderless(
     there = [
         (span.member_id, *part) for member in members for span in member.there for part in _without(span, silences)
     ]
-    judge = _Judge(manifest, there, list(troubles(run)), {facts.member_id: facts.stalls for facts in traces})
+    judge = _Judge(manifest, there, list(troubles(run, traces)), {facts.member_id: facts.stalls for facts in traces})
     seen = _silences(run, is_seen=True)
     leads = sorted(part for member in members for span in member.led for part in _without(span, seen))
     until_ns = max(member.last_ns for member in members)

@@ -92,7 +92,7 @@ def check_progress(
     stalled_clients = [(stall.begin_ns, stall.end_ns) for stall in run.read_client_stalls()]
     # In these times the log may have taken calls.
     untimed = [] if calls is None else [Trouble(*span) for span in calls.untimed]
-    done = [*troubles(run), *_commands(run), *untimed]
+    done = [*troubles(run, traces), *_commands(run), *untimed]
     judge = _Judge(manifest, services, done, stalls, stalled_clients, list(run.read_faults()), traces)
     missed: list[Finding] = []
     for begin_ns, end_ns in pairwise(chain(asked.answers(), [NEVER_NS])):
