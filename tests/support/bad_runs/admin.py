@@ -86,6 +86,32 @@ def a_member_is_said_to_be_active_after_the_suspend(run: Path) -> None:
     _forged("controls.jsonl", lambda lines: lines[1]["members"]["2"].update(module_state="ACTIVE"))(run)
 
 
+def _leave_out(run: Path, member: int, *what: str) -> None:
+    def leave_out(lines: list[dict[str, Any]]) -> None:
+        for line in lines:
+            if line["what"] in what:
+                line["members"].pop(str(member))
+
+    _forged("controls.jsonl", leave_out)(run)
+
+
+def a_snapshot_leaves_out_a_member(run: Path) -> None:
+    _leave_out(run, 1, "snapshot")
+
+
+def a_shutdown_leaves_out_a_member(run: Path) -> None:
+    _leave_out(run, 2, "shutdown")
+
+
+def a_member_is_never_suspended_and_left_out(run: Path) -> None:
+    _leave_out(run, 0, "suspend", "resume")
+
+    def go_on(lines: list[dict[str, Any]]) -> None:
+        lines[:] = [line for line in lines if "SUSPENDED" not in (line.get("old"), line.get("new"))]
+
+    _rewrite(run, "member-0/trace.jsonl", go_on)
+
+
 def a_module_is_suspended_that_nothing_suspends(run: Path) -> None:
     def suspend(lines: list[dict[str, Any]]) -> None:
         last = lines[-1]
@@ -144,6 +170,9 @@ ADMIN: tuple[BadRun, ...] = (
     _not_proved(the_suspend_is_said_to_be_over_before, _COMMANDS, "controls.jsonl:2", "became SUSPENDED at"),
     _not_proved(the_snapshot_is_said_to_end_before_it_begins, _COMMANDS, "ended 5 ms before it began"),
     _not_proved(a_member_is_said_to_be_active_after_the_suspend, _COMMANDS, "left member 2 ACTIVE"),
+    _not_proved(a_snapshot_leaves_out_a_member, _COMMANDS, "controls.jsonl:1 leaves out member 1, which ran"),
+    _not_proved(a_shutdown_leaves_out_a_member, _COMMANDS, "shutdown of controls.jsonl:4 leaves out member 2"),
+    _not_proved(a_member_is_never_suspended_and_left_out, _COMMANDS, "controls.jsonl:2 leaves out member 0"),
     _not_proved(a_module_is_suspended_that_nothing_suspends, _KILLED, "member 1 was suspended", "trace.jsonl"),
     _not_bound(the_run_is_said_to_be_of_another_seed, "seed 77", "simulated-1-"),
     _not_bound(the_members_are_said_to_have_a_ledger, "operation id=", "ledger does not know"),

@@ -14,9 +14,10 @@ from upheaval.checkers.evidence.events import OrderedAction
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.evidence.spans import MemberSpans
 from upheaval.checkers.evidence.trace_facts import ModuleMove, TraceFacts, has_failed, ran_through
+from upheaval.checkers.evidence.troubles import Trouble, fault_troubles
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Broken, Finding, NotApplicable, Result, Verdict
-from upheaval.records import AdminCommand, ControlRecord, read_origin
+from upheaval.records import ENDINGS, AdminCommand, ControlRecord, read_origin
 from upheaval_node.types import MS
 
 AROUND_NS: Final = 100 * MS
@@ -35,6 +36,8 @@ _STATES: Final[Mapping[str, tuple[str | None, str]]] = {
     AdminCommand.RESUME: ("SUSPENDED", "ACTIVE"),
 }
 """The state of each module before (None: any) and after a command."""
+_OF_ALL: Final = (*_STATES, AdminCommand.STANDBY_SNAPSHOT, AdminCommand.REPLICATE_STANDBY_SNAPSHOT)
+"""The commands, besides those that end the cluster, whose records have every member that ran."""
 _SEEN: Final[Mapping[str, str]] = {AdminCommand.SUSPEND: "SUSPENDED", AdminCommand.RESUME: "ACTIVE"}
 
 
@@ -50,6 +53,7 @@ class CommandEvidence:
     restored: int = -1
     has_all_commands: bool = False
     traces: Sequence[TraceFacts] = ()
+    troubles: Sequence[Trouble] = ()
     spans: Sequence[MemberSpans] = field(default_factory=tuple)
 
 
@@ -63,6 +67,7 @@ def admin_commands_proved(controls: Sequence[ControlRecord], shown: CommandEvide
         for line, control in enumerate(controls, 1):
             _require_record(line, control)
             _require_leader(line, control, shown.spans)
+            _require_all_listed(line, control, shown)
             _require_moves(line, control, shown.traces)
         own = [action for action in shown.actions or () if action.position > shown.restored]
         if shown.actions is not None:
@@ -104,6 +109,22 @@ def _require_leader(line: int, control: ControlRecord, spans: Sequence[MemberSpa
     when = f"from {control.begin_ns // MS} to {control.end_ns // MS} ms"
     detail = f"was taken by member {leader}, which led at no time {when} (member-{leader}/trace.jsonl)"
     raise _broken(line, control, detail, leader)
+
+
+def _require_all_listed(line: int, control: ControlRecord, shown: CommandEvidence) -> None:
+    """The record has each member that ran throughout, or ran when the command was to end it, and had no fault."""
+    begin_ns, end_ns = control.begin_ns, control.end_ns
+    if control.what in ENDINGS:
+        end_ns = begin_ns + AROUND_NS
+    elif control.what not in _OF_ALL:
+        return
+    for facts in shown.traces:
+        if str(facts.member_id) in control.members:
+            continue
+        life = next((life for life in facts.lives if ran_through(life, begin_ns, end_ns)), None)
+        if life is not None and not any(trouble.hits(facts.member_id, begin_ns, end_ns) for trouble in shown.troubles):
+            where = f"{facts.name}:{life.line}"
+            raise _broken(line, control, f"leaves out member {facts.member_id}, which ran ({where})", facts.member_id)
 
 
 def _require_moves(line: int, control: ControlRecord, traces: Iterable[TraceFacts]) -> None:
@@ -207,7 +228,8 @@ def _check(evidence: Evidence) -> list[Result]:
     # Outside a scenario an operator may have used the tool, which records nothing.
     has_all = run.scenario_file.exists() and evidence.is_over
     actions = None if log is None else log.events.actions
-    shown = CommandEvidence(actions, restored, has_all, evidence.traces, evidence.spans)
+    faults = list(fault_troubles(evidence.faults, evidence.traces))
+    shown = CommandEvidence(actions, restored, has_all, evidence.traces, faults, evidence.spans)
     return admin_commands_proved(evidence.controls, shown)
 
 
