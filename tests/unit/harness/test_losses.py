@@ -115,10 +115,14 @@ def test_only_a_vote_before_a_loss_may_be_forgotten(
     lost_at: int | None, verdict: Verdict, what: str, tmp_path: Path
 ) -> None:
     run = run_of(tmp_path, 3, *vote_at(60), lost_at=lost_at, what=what)
-    records = (messages.CandidateTerm(3, 1, 0), messages.NodeStateFooter())
+    asked, _ = vote_at(60)
+    with run.member(1).trace.open("a") as trace:
+        trace.write(json.dumps({**asked, "event": "send"}) + "\n")
     header = messages.SCHEMA.encode_body(messages.NodeStateHeader(version=1, padding=0))
-    content = header + b"".join(map(messages.SCHEMA.encode, records))
-    (run.member(0).path / layout.NODE_STATE).write_bytes(content)
+    for member_id, term in enumerate((3, 9)):
+        records = (messages.CandidateTerm(term, 1, 0), messages.NodeStateFooter())
+        content = header + b"".join(map(messages.SCHEMA.encode, records))
+        (run.member(member_id).path / layout.NODE_STATE).write_bytes(content)
     finding = next(each for each in check_protocol(run, run.read_manifest()) if each.promise is Promise.VOTES_KEPT)
     assert isinstance(finding, Finding)
     assert finding.verdict is verdict, finding
