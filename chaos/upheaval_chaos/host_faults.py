@@ -262,6 +262,7 @@ class HostInjection:
                     hosts.limit_memory(member_id, 0)
                     self._await_end(member_id)
                     self._target.node(member_id).start()
+                    hosts.expect_no_end(member_id)
                 case HostFaultKind.DISK_FULL:
                     hosts.free_disk(member_id)
                     self._target.node(member_id).start()

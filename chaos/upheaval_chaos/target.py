@@ -301,6 +301,11 @@ class HostInjector(Protocol):
         `UnknownOutcome` when it uses more and the kernel takes none of that back.
         """
 
+    def expect_no_end(self, member_id: int) -> None:
+        """End what `limit_memory` permits: the member has its memory and was started, so that it ends by its own fault
+        alone.
+        """
+
     def end_in_change(self, member_id: int, changes: int, *, loses_power: bool) -> None:
         """End the member in the middle of a file change, after that many complete ones."""
 

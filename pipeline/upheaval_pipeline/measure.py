@@ -33,6 +33,7 @@ from upheaval.report import (
     member_spans,
     snapshot_figures,
 )
+from upheaval_chaos.host_faults import HostFaultKind
 from upheaval_chaos.record import FaultRecord, Proof, shown
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import S
@@ -124,7 +125,7 @@ def figures_of(tables: RunTables) -> list[Measured]:
             buckets=[Bucket(edges[i], edges[i + 1], *of_bucket.get(i, (0, None, None))) for i in range(len(edges) - 1)],
             gaps=sorted([*gaps[place], *_gaps_at_ends(ends[place], extent)]),
             members={
-                m: member_spans(events, extent.start, extent.end, kills_of(m, deadly[place]))
+                m: member_spans(events, extent.start, extent.end, kills_of(m, deadly[place], events))
                 for m, events in member_events[place].items()
             },
             terms=terms[place],
@@ -295,23 +296,14 @@ def _member_events(tables: RunTables) -> list[dict[int, list[TraceEvent]]]:
 
 
 def _deadly_faults(faults: DataFrame) -> defaultdict[int, list[FaultRecord]]:
-    """Those that may have ended a process at once, as far as `kills_of` reads them."""
-    columns = ("run", "what", "where", "inject_begin_ns", "inject_end_ns", "inject_proof", "members", "component")
+    """Those that may have ended a process, as far as `kills_of` reads them."""
+    times = ("inject_begin_ns", "inject_end_ns", "heal_begin_ns", "heal_end_ns")
+    columns = ("run", "what", "where", *times, "inject_proof", "heal_proof", "members", "component")
+    wanted = F.col("what").isin(*DEADLY, HostFaultKind.MEMORY_LIMIT)
     records: defaultdict[int, list[FaultRecord]] = defaultdict(list)
-    for run, what, where, begin_ns, end_ns, proof, members, component in (
-        faults.where(F.col("what").isin(*DEADLY) & F.col("inject_proof").isNotNull()).select(*columns).collect()
-    ):
-        records[run].append(
-            FaultRecord(
-                what,
-                where,
-                begin_ns,
-                end_ns,
-                inject_proof=Proof(*proof),
-                members=tuple(members or ()),
-                component=component,
-            )
-        )
+    for run, *fields, inject_proof, heal_proof, members, component in faults.where(wanted).select(*columns).collect():
+        proofs = [None if proof is None else Proof(*proof) for proof in (inject_proof, heal_proof)]
+        records[run].append(FaultRecord(*fields, *proofs, tuple(members or ()), component))
     return records
 
 

@@ -49,6 +49,18 @@ def test_the_figures_are_equal(tmp_path: Path, spark: Any) -> None:
     assert figures == measure_run(run)
 
 
+def test_a_member_that_the_kernel_ended_is_down(tmp_path: Path, spark: Any) -> None:
+    built = good_run()
+    built.traces[2] = ['{"ts":900,"member":2,"event":"process-start"}', '{"ts":1000,"member":2,"event":"send"}']
+    run = built.write(tmp_path)
+    ended = Proof(True, "the kernel ended 1 process of member 2 for want of memory")
+    run.add_fault(FaultRecord("memory-limit", "x", 950, 960, S, S, Proof(True, "met"), ended, members=(2,)))
+    (figures,) = measure(spark, [tmp_path])
+    assert isinstance(figures, Figures)
+    assert figures.members[2][-1].state == DOWN
+    assert figures == measure_run(run)
+
+
 def test_a_run_without_operations_has_figures(tmp_path: Path, spark: Any) -> None:
     built = good_run()
     built.operations.clear()

@@ -73,9 +73,11 @@ def require_one_ended(
     try:
         wait_until(lambda: asked >= 10, timeout_s=_PATIENT_S, describe=lambda: f"{asked} answers")
         fault = cluster.chaos.inject(f"memory-limit member-{victim} megabytes={used(target, victim) // MIB + 3}")
+        assert target.spared == {victim}
         node = target.node(victim)
         wait_until(lambda: not node.incarnation(), timeout_s=_PATIENT_S, describe=lambda: "the kernel ends nobody")
         fault.heal()
+        assert not target.spared
         cluster.wait_until_caught_up(victim, _PATIENT_S)
         wait_until(lambda: asked >= _ENOUGH, timeout_s=_PATIENT_S, describe=lambda: f"{asked} answers")
     finally:

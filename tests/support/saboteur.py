@@ -78,6 +78,9 @@ class LyingHosts:
         limit = partial(self._hosts.limit_memory, megabytes=megabytes)
         self._saboteur.do(limit, member_id, heals=not megabytes)
 
+    def expect_no_end(self, member_id: int) -> None:
+        self._saboteur.do(self._hosts.expect_no_end, member_id, heals=True)
+
     def end_in_change(self, member_id: int, changes: int, *, loses_power: bool) -> None:
         end = partial(self._hosts.end_in_change, changes=changes, loses_power=loses_power)
         self._saboteur.do(end, member_id)

@@ -13,13 +13,14 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Final
 
 from upheaval.checkers.evidence.logs import NO_FRAME, entry_at
-from upheaval.checkers.evidence.protocol_events import DEADLY, OF_MODULE
+from upheaval.checkers.evidence.protocol_events import OF_MODULE
 from upheaval.checkers.evidence.recordings import LogMissing, RecordedLog, frame_end
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding
 from upheaval.errors import UsageError
 from upheaval.records import Entry, Json, Operation, Outcome, RunFolder, read_entries
 from upheaval.report.elections import Step
+from upheaval.report.figures import kills_of
 from upheaval.report.moments import Moment, Moments
 from upheaval_node.trace_kinds import TraceKind
 
@@ -141,17 +142,13 @@ def _entries(run: RunFolder) -> list[Entry]:
 
 def _of_processes(run: RunFolder) -> list[Entry]:
     """Begins and ends of the processes that consensus modules are in; one that is killed traces no end."""
-    happened = [
-        (event.ns, member_id, event.event)
-        for member_id in range(run.read_manifest().members)
-        if run.member(member_id).trace.exists()
-        for event in run.member(member_id).read_trace()
-        if event.event in _PROCESS and event.fields.get("component") in OF_MODULE
-    ]
-    for fault in run.read_faults():
-        is_done = fault.inject_proof is not None and fault.inject_proof.holds
-        if is_done and fault.what in DEADLY and fault.component in (None, *OF_MODULE):
-            happened += [(fault.inject_end_ns, member_id, TraceKind.PROCESS_END) for member_id in fault.members]
+    happened: list[tuple[int, int, str]] = []
+    faults = list(run.read_faults())
+    for member_id in range(run.read_manifest().members):
+        trace = run.member(member_id).read_trace() if run.member(member_id).trace.exists() else ()
+        events = [event for event in trace if event.fields.get("component") in OF_MODULE]
+        happened += [(event.ns, member_id, event.event) for event in events if event.event in _PROCESS]
+        happened += [(ns, member_id, TraceKind.PROCESS_END) for ns in kills_of(member_id, faults, events)]
     return [Entry(member_id, ns, _CONSENSUS, event, "", None, "", {}, {}) for ns, member_id, event in sorted(happened)]
 
 

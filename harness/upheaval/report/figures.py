@@ -13,7 +13,7 @@ from typing import Any, Final
 from upheaval.checkers.evidence.events import TimerFired, units_of_ms
 from upheaval.checkers.evidence.logs import compare_logs
 from upheaval.checkers.evidence.positions import finals_of
-from upheaval.checkers.evidence.protocol_events import DEADLY, OF_MODULE
+from upheaval.checkers.evidence.protocol_events import DEADLY, OF_MODULE, deadly_until_ns
 from upheaval.checkers.history.columns import LogEntry
 from upheaval.records import (
     AdminCommand,
@@ -25,9 +25,10 @@ from upheaval.records import (
     RunFolder,
     TraceEvent,
 )
+from upheaval_chaos.host_faults import ended_for_memory
 from upheaval_chaos.record import FaultRecord
 from upheaval_node.trace_kinds import TraceKind
-from upheaval_node.types import MS, US, S
+from upheaval_node.types import MS, NEVER_NS, US, S
 
 TIMERS_SERVICE: Final = "timers"
 
@@ -213,7 +214,8 @@ def measure_run(run: RunFolder) -> Figures:
         buckets=_buckets(answered, end - start),
         gaps=_gaps(operations, [moment for moment, _ in answered], start, end),
         members={
-            member: member_spans(events, start, end, kills_of(member, faults)) for member, events in traces.items()
+            member: member_spans(events, start, end, kills_of(member, faults, events))
+            for member, events in traces.items()
         },
         terms=terms,
         faults=[_fault_figures(fault, start, answered, terms) for fault in faults],
@@ -314,9 +316,11 @@ def _terms(traces: Iterable[Sequence[TraceEvent]], start: int) -> list[tuple[int
     return sorted((ns - start, term, leader) for term, (ns, leader) in first.items())
 
 
-def kills_of(member_id: int, faults: Iterable[FaultRecord]) -> list[int]:
-    """When faults ended the process of the member's consensus module at once: it traces no end."""
-    return sorted(
+def kills_of(member_id: int, faults: Sequence[FaultRecord], events: Sequence[TraceEvent]) -> list[int]:
+    """When faults ended the process of the member's consensus module, which traces no end: at once, or after its last
+    event for want of memory.
+    """
+    kills = [
         fault.inject_end_ns
         for fault in faults
         if fault.what in DEADLY
@@ -324,7 +328,22 @@ def kills_of(member_id: int, faults: Iterable[FaultRecord]) -> list[int]:
         and fault.component in (None, *OF_MODULE)
         and fault.inject_proof is not None
         and fault.inject_proof.holds
-    )
+    ]
+    for fault in faults:
+        if count := ended_for_memory(fault).get(member_id):
+            ends = [ns for ns in _silences(events, kills) if fault.inject_begin_ns <= ns <= deadly_until_ns(fault)]
+            # Of more of them it is unknown which ones the kernel ended.
+            kills += ends if len(ends) <= count else []
+    return sorted(kills)
+
+
+def _silences(events: Sequence[TraceEvent], kills: Sequence[int]) -> Iterator[int]:
+    """The last moments of processes that traced no end and were not killed."""
+    for last, following in zip(events, [*events[1:], None], strict=True):
+        if last.event != TraceKind.PROCESS_END and (following is None or following.event == TraceKind.PROCESS_START):
+            next_ns = NEVER_NS if following is None else following.ns
+            if not any(last.ns <= ns <= next_ns for ns in kills):
+                yield last.ns
 
 
 def member_spans(events: Sequence[TraceEvent], start: int, end: int, kills: Sequence[int] = ()) -> list[Span]:

@@ -193,6 +193,8 @@ class LiveCluster(Conditions, Generic[Member_co]):
         """Where clients take answers that members dial them for; any place will do when there are none."""
         self.may_end: set[int] = set()
         """Members that end by what is done to their machines or files, by their ids."""
+        self.limited: set[int] = set()
+        """Those whose memory is limited, which may end by that."""
         self._links: Links | None = None
         self._machines: Machines | None = None
         self._held = contextlib.ExitStack()
@@ -422,6 +424,11 @@ class LiveCluster(Conditions, Generic[Member_co]):
     def node(self, member_id: int) -> Node:
         """The injector and observer of a member."""
         return self.member(member_id).node
+
+    @property
+    def spared(self) -> set[int]:
+        """Members whose end is no error of the run."""
+        return self.may_end | self.limited
 
     def files(self, member_id: int) -> Files:
         """The files of a member, which may end by what is done to them."""

@@ -421,7 +421,7 @@ class ProcessCluster(LiveCluster[ProcessMember]):
         """Only notices the end of processes that this handle started."""
         who = None if member_id is None else self.members[member_id].name
         names = {member.name for member in self.members}
-        spared = {self.members[spared_id].name for spared_id in self.may_end}
+        spared = {self.members[spared_id].name for spared_id in self.spared}
         for spawned in list(self._spawned):
             status = self._collected_status(spawned)
             if status is None:

@@ -140,8 +140,15 @@ class ProcessMachines(WholeHosts):
         self._groups[member_id].limit(Controller.CPU, percent)
 
     def limit_memory(self, member_id: int, megabytes: int) -> None:
-        """Limit its processes, all together."""
+        """Limit its processes, all together, which may end because of that."""
+        if megabytes:
+            self._cluster.limited.add(member_id)
         self._groups[member_id].limit_memory(member_id, megabytes)
+
+    def expect_no_end(self, member_id: int) -> None:
+        """Also collects the exit statuses of what has ended."""
+        self._cluster.raise_if_ended(member_id)
+        self._cluster.limited.discard(member_id)
 
     # --- observer ---
 

@@ -43,6 +43,10 @@ class WholeHosts:
         """Refused."""
         self._refuse(member_id)
 
+    def expect_no_end(self, member_id: int) -> None:
+        """Refused."""
+        self._refuse(member_id)
+
     def end_in_change(self, member_id: int, changes: int, *, loses_power: bool) -> None:  # noqa: ARG002 - refused
         """Refused."""
         self._refuse(member_id)

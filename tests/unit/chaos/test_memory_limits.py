@@ -27,6 +27,7 @@ class Kernel:
         self.ending = 0
         """The processes that are on their way out, and for how many looks."""
         self.starts = 0
+        self.expects_no_end = False
 
     def hosts(self, *_: object) -> "Kernel":
         return self
@@ -48,6 +49,9 @@ class Kernel:
 
     def limit_memory(self, _: int, megabytes: int) -> None:
         self.limits = [megabytes * MIB or None] * len(self.limits)
+
+    def expect_no_end(self, _: int) -> None:
+        self.expects_no_end = True
 
     def memory_work(self, _: int) -> MemoryWork:
         return MemoryWork(frozenset(self.limits[: len(self.names)]), self.met, self.ended)
@@ -130,7 +134,7 @@ def test_healing_starts_what_the_kernel_ended_once_that_is_gone_and_counts_it() 
     proof = injection.prove()
     kernel.end_one(looks=5)
     injection.heal()
-    assert (kernel.starts, len(kernel.names)) == (1, 2)
+    assert (kernel.starts, len(kernel.names), kernel.expects_no_end) == (1, 2, True)
     healed = injection.seen_healed()
     counted = "the kernel ended 1 process of member 0 for want of memory"
     assert healed == Proof(True, f"member 0 runs, and the kernel states no limit of its memory; {counted}")

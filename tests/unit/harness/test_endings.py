@@ -300,6 +300,7 @@ def test_what_nobody_knows_is_unknown(tmp_path: Path, change: Callable[[Ended], 
         ("pause", (1,), None, 1, 9, Verdict.UNKNOWN),
         ("memory-limit", (0, 1), None, -5, 9, Verdict.VALID),
         ("memory-limit", (0, 1), None, -5, 0, Verdict.UNKNOWN),
+        ("memory-limit", (0, 1), None, -5, None, Verdict.VALID),
         ("cpu-limit", (0, 1), None, -5, 9, Verdict.UNKNOWN),
     ],
 )

@@ -203,6 +203,18 @@ def test_a_killed_member_does_not_run_and_its_next_process_knows_nothing(
     assert explanation.members == [expected, other]
 
 
+@pytest.mark.parametrize("ended", [0, 1])
+def test_a_member_that_the_kernel_ended_does_not_run(run: RunFolder, ended: int) -> None:
+    broken = Failure("invariants", "broken", RuleBroken("commit-went-back", member=0, ns=90))
+    run.write_manifest(replace(run.read_manifest(), failures=(broken,)))
+    with run.member(0).trace.open("a", encoding="utf-8") as trace:
+        trace.write(json.dumps(record(65, "service-state", 0, "all")) + "\n")
+    evidence = f"the kernel ended {ended} processes of member 0 for want of memory"
+    run.add_fault(FaultRecord("memory-limit", "member-0", 50, 51, inject_proof=Proof(True, evidence), members=(0,)))
+    explanation = explain(run, Finding(Promise.INVARIANTS, Verdict.INVALID, "broken"))
+    assert explanation.members[0].runs == (not ended)
+
+
 @pytest.mark.parametrize("is_traced", [True, False])
 def test_a_moment_right_after_an_answer_has_no_steps_and_a_trace(run: RunFolder, *, is_traced: bool) -> None:
     broken = Failure("invariants", "broken", RuleBroken("commit-went-back", member=1, ns=90))

@@ -128,6 +128,11 @@ def ended(begin: float, end: float) -> list[Line]:
         ((*lives(0, 9), *lives(62, 150)), (fault("memory-limit", 8, 62, 2),), Verdict.UNKNOWN),
         ((*lives(0, 9), *lives(62, 150)), (replace(OUT_OF_MEMORY, members=(2,)),), Verdict.UNKNOWN),
         ((*lives(0, 9), *lives(62, 150)), (TWO_OUT_OF_MEMORY,), Verdict.VALID),
+        (
+            (*ended(0, 5), *lives(6, 9), *lives(62, 150)),
+            (replace(TWO_OUT_OF_MEMORY, inject_begin_ns=S),),
+            Verdict.VALID,
+        ),
         ((*lives(0, 55), *lives(62, 150)), (fault("die-in-change", 9, 62, 2),), Verdict.UNKNOWN),
     ],
 )
@@ -212,6 +217,26 @@ def test_a_member_without_messages_was_ended_by_the_fault_or_by_another(
     assert ("it found member 1 down, and nothing explains the end of process 'all'" in detail) is (
         verdict is Verdict.UNKNOWN
     )
+
+
+@pytest.mark.parametrize("is_found_down", [True, False])
+@pytest.mark.parametrize(
+    ("limited", "lifted_s", "verdict"),
+    [
+        (OUT_OF_MEMORY, 55, Verdict.VALID),
+        (OUT_OF_MEMORY, 39, Verdict.UNKNOWN),
+        (SHORT, 55, Verdict.UNKNOWN),
+    ],
+)
+def test_a_process_that_began_under_a_limit_may_end_by_it(
+    limited: FaultRecord, lifted_s: int, verdict: Verdict, is_found_down: bool, tmp_path: Path
+) -> None:
+    trace = [*lives(0, 32), *lives(40, 50), *lives(65, 70)]
+    wipe = fault("wipe", 60, 64.9)
+    if is_found_down:
+        wipe = replace(wipe, inject_proof=Proof(True, "member 1 was down already; its 9 files are gone"))
+    limit = replace(limited, heal_begin_ns=lifted_s * S, heal_end_ns=lifted_s * S)
+    assert judged(tmp_path, trace, limit, fault("kill", 32, 40), wipe)[0] is verdict
 
 
 # --- links that are cut ---

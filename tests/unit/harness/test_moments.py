@@ -167,6 +167,33 @@ def test_the_kills_of_a_member_are_proved_faults_that_end_its_consensus_module(t
     assert [(span.begin, span.state) for span in measure_run(run).members[0]][-1] == (3 * S, DOWN)
 
 
+SHORT = FaultRecord("memory-limit", "member-0", 2 * S, 2 * S, inject_proof=Proof(True, "met"), members=(0,))
+ENDED = "the kernel ended 1 process of member 0 for want of memory"
+AGAIN = [line(4, "process-start", component="all"), line(5, "role", new="LEADER")]
+
+
+@pytest.mark.parametrize(
+    ("evidence", "more", "last"),
+    [
+        (ENDED, [], (3, DOWN)),
+        (ENDED.replace("1 process", "2 processes"), AGAIN, (5, DOWN)),
+        (ENDED, AGAIN, (5, LEADER)),
+        ("met", [], (3, LEADER)),
+        (ENDED, [line(4, "process-end", component="all"), *AGAIN], (5, DOWN)),
+    ],
+    ids=["ended", "ended twice", "ended once of two", "not ended", "ended after an ordered end"],
+)
+def test_a_member_that_the_kernel_ended_is_down_from_its_last_event_on(
+    evidence: str, more: list[Line], last: tuple[int, str], tmp_path: Path
+) -> None:
+    run = run_of(tmp_path, [START, line(3, "role", new="LEADER", component="all"), *more])
+    run.add_fault(replace(SHORT, inject_proof=Proof(True, evidence)))
+    # The run goes on.
+    run.add_fault(FaultRecord("slow", "x", 9 * S, 9 * S, 10 * S, 10 * S))
+    span = measure_run(run).members[0][-1]
+    assert (span.begin, span.state) == ((last[0] - 1) * S, last[1])
+
+
 def test_a_line_of_a_process_that_read_no_clock_does_not_begin_the_run(tmp_path: Path) -> None:
     never_ran = line(0, "service-state", new="CLOSED")
     run = run_of(tmp_path, [START, line(2, "role", new="LEADER"), never_ran, line(3, "process-end")])

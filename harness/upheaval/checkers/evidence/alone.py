@@ -7,7 +7,7 @@ off excuses no other member.
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
-from upheaval.checkers.evidence.protocol_events import ENDING, OF_MODULE, is_deadly
+from upheaval.checkers.evidence.protocol_events import ENDING, OF_MODULE, deadly_until_ns, is_deadly
 from upheaval.checkers.evidence.trace_facts import ProcessLife, TraceFacts
 from upheaval_chaos.record import FaultRecord
 from upheaval_node.types import NEVER_NS
@@ -37,6 +37,6 @@ def _end_ns(life: ProcessLife, faults: Iterable[FaultRecord]) -> int:
         for fault in faults
         if is_deadly(fault, life.member_id, ENDING)
         and fault.component in (None, life.component)
-        and fault.inject_begin_ns >= life.begin_ns
+        and deadly_until_ns(fault) >= life.begin_ns
     )
     return min([NEVER_NS if life.next_ns is None else life.next_ns, *by_faults])

@@ -16,7 +16,7 @@ from typing import Final
 from upheaval.checkers.checker import Checker, Source
 from upheaval.checkers.evidence.alone import times_alone
 from upheaval.checkers.evidence.positions import finals_of
-from upheaval.checkers.evidence.protocol_events import ENDING, OF_LEADER, OF_MODULE, is_deadly
+from upheaval.checkers.evidence.protocol_events import ENDING, OF_LEADER, OF_MODULE, deadly_until_ns, is_deadly
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.evidence.trace_facts import ProcessLife
 from upheaval.checkers.evidence.troubles import AROUND_NS, AT_ONCE, STARTED, lives_hit
@@ -211,7 +211,7 @@ class _Judge:
         spans = [*traces[last.member_id].stalls, *times_alone(traces, others, last.member_id)]
         for other in others:
             if last.member_id in other.members:
-                is_end = is_deadly(other, last.member_id, ENDING) and other.inject_begin_ns >= last.begin_ns
+                is_end = is_deadly(other, last.member_id, ENDING) and deadly_until_ns(other) >= last.begin_ns
                 end_ns = NEVER_NS if is_end or other.heal_end_ns is None else other.heal_end_ns
                 spans.append((other.inject_begin_ns, end_ns))
         for control in self._evidence.controls:
@@ -222,14 +222,14 @@ class _Judge:
     def _ended_otherwise(self, fault: FaultRecord, life: ProcessLife) -> bool:
         """Whether another fault or a command may have ended the process before."""
         ends = [
-            other.inject_begin_ns
+            (other.inject_begin_ns, deadly_until_ns(other))
             for other in self._evidence.faults
             if other is not fault
             and life.member_id in other.members
             and (is_deadly(other, life.member_id, ENDING) or other.what == HostFaultKind.DISK_FULL)
         ]
-        ends += [control.end_ns for control in self._evidence.controls if control.what in (*ENDINGS, FORCED_END)]
-        return any(life.begin_ns <= end_ns <= fault.inject_begin_ns for end_ns in ends)
+        ends += [(one.end_ns, one.end_ns) for one in self._evidence.controls if one.what in (*ENDINGS, FORCED_END)]
+        return any(first_ns <= fault.inject_begin_ns and life.begin_ns <= last_ns for first_ns, last_ns in ends)
 
     def _require_still(self, fault: FaultRecord) -> None:
         """A paused process must write nothing until it is resumed, unless another fault ended it and started the next

@@ -12,8 +12,9 @@ from upheaval.checkers.signature import Signature
 from upheaval.checkers.verdict import Broken, Verdict
 from upheaval.records import Json
 from upheaval.records.jsonfields import integer
-from upheaval_chaos.host_faults import ended_for_memory
+from upheaval_chaos.host_faults import HostFaultKind, ended_for_memory
 from upheaval_chaos.record import FaultRecord
+from upheaval_node.types import NEVER_NS
 
 OF_MODULE: Final = ("all", "consensus")
 """The processes of a member that hold its consensus module."""
@@ -110,6 +111,13 @@ class Rules(Protocol):
 def is_deadly(fault: FaultRecord, member_id: int, kinds: Set[str] = DEADLY) -> bool:
     """Whether the fault ended processes of the member: by its kind, or by a limit of memory, as the kernel counted."""
     return (fault.what in kinds and member_id in fault.members) or member_id in ended_for_memory(fault)
+
+
+def deadly_until_ns(fault: FaultRecord) -> int:
+    """When such a fault has ended its last process at the latest: a limit of memory does until it is lifted."""
+    if fault.what != HostFaultKind.MEMORY_LIMIT:
+        return fault.inject_begin_ns
+    return NEVER_NS if fault.heal_begin_ns is None else fault.heal_begin_ns
 
 
 def quorum_of(members: int) -> int:

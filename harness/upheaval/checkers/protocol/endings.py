@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.checkers.checker import Checker, Source
-from upheaval.checkers.evidence.protocol_events import OF_MODULE, is_deadly
+from upheaval.checkers.evidence.protocol_events import OF_MODULE, deadly_until_ns, is_deadly
 from upheaval.checkers.evidence.recordings import LogMissing, RecordedLog, term_entries
 from upheaval.checkers.evidence.troubles import Trouble, timeouts_of
 from upheaval.checkers.promises import Promise
@@ -218,7 +218,8 @@ def _require_announced(groups: Iterable[Sequence[Life]], members: int) -> None:
 def _kills(fault: FaultRecord, life: Life) -> bool:
     """Whether the fault hit the member after its orderly end and before its next start."""
     is_hit = is_deadly(fault, life.member_id) and fault.component in (None, life.module)
-    last_ns = fault.inject_end_ns if fault.heal_begin_ns is None else fault.heal_begin_ns
+    healed_ns = fault.inject_end_ns if fault.heal_begin_ns is None else fault.heal_begin_ns
+    last_ns = max(healed_ns, deadly_until_ns(fault))
     is_then = last_ns >= life.ended_ns and (life.next_ns is None or fault.inject_begin_ns <= life.next_ns)
     return fault.is_proved and is_hit and is_then
 

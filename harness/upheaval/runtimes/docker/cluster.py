@@ -6,7 +6,6 @@ is named and labelled after it. `containers` makes the containers; `under_test` 
 
 import contextlib
 import os
-import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -20,7 +19,7 @@ from upheaval.runtime_names import DOCKER
 from upheaval.runtimes import cluster_file, ports
 from upheaval.runtimes.docker import collect, labels
 from upheaval.runtimes.docker.companion import DockerCompanion
-from upheaval.runtimes.docker.container_state import is_running, last_line
+from upheaval.runtimes.docker.container_state import KILLED, is_running, last_line
 from upheaval.runtimes.docker.containers import (
     ALL,
     ContainerPlan,
@@ -63,9 +62,6 @@ from upheaval.system.aeron_launcher import unstarted
 from upheaval_chaos.host_faults import IN_CONTAINERS
 from upheaval_node.media.resolver import StaticResolver
 from upheaval_node.tls_files import member_name
-
-_KILLED: Final = 128 + signal.SIGKILL
-"""The exit status of a container that the engine had to kill."""
 
 
 class DockerMember(LiveMember[DockerNode]):
@@ -162,6 +158,7 @@ class DockerMember(LiveMember[DockerNode]):
         changed while the member was down.
         """
         cluster = self._cluster
+        cluster.machines.note_end(self.member_id, container)
         self.note_trace(container)
         put_copies(
             container,
@@ -268,7 +265,8 @@ class DockerCluster(LiveCluster[DockerMember]):
         own.
         """
         members.extend(DockerMember(self, member_id) for member_id in range(config.members))
-        self.use_machines(DockerMachines(client, [member.node for member in members], self.may_end))
+        self.machines = DockerMachines(client, [member.node for member in members], self.limited)
+        self.use_machines(self.machines)
 
     # --- making and opening ---
 
@@ -375,7 +373,7 @@ class DockerCluster(LiveCluster[DockerMember]):
         """Checks all members and companions, or only the given member."""
         members = self.members if member_id is None else [self.member(member_id)]
         for member in members:
-            if member.member_id in self.may_end:
+            if member.member_id in self.spared:
                 continue
             member.node.raise_if_ended(self.system.expected_exit_statuses)
             if self.config.launcher:
@@ -433,7 +431,7 @@ class DockerCluster(LiveCluster[DockerMember]):
         killed = [
             member.member_id
             for member, incarnations in zip(self.members, running, strict=True)
-            if any(member.node.exit_status(incarnation) == _KILLED for incarnation in incarnations)
+            if any(member.node.exit_status(incarnation) == KILLED for incarnation in incarnations)
         ]
         self.run.add_forced_end(killed, begin_ns, self.now_ns(), f"did not end within {timeout_s:g} s")
 

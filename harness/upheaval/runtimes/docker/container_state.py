@@ -8,8 +8,10 @@ from upheaval.errors import EnvironmentFault
 from upheaval.runtimes.docker.engine import engine_errors
 from upheaval_chaos.programs import printed
 
+KILLED: Final = 128 + signal.SIGKILL
+"""The exit status of a container whose first process was killed."""
 # Ended by the harness: asked to end, or killed.
-_OUR_DOING: Final = (0, 128 + signal.SIGKILL, 128 + signal.SIGTERM)
+_OUR_DOING: Final = (0, KILLED, 128 + signal.SIGTERM)
 
 
 def incarnation_of(container: Any) -> str:

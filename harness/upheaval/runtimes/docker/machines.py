@@ -23,7 +23,7 @@ from upheaval.runtimes.control_groups import (
     stated_limit,
     too_low,
 )
-from upheaval.runtimes.docker.container_state import incarnation_of, is_running
+from upheaval.runtimes.docker.container_state import KILLED, incarnation_of, is_running
 from upheaval.runtimes.docker.engine import Client, engine_errors
 from upheaval.runtimes.docker.node import DockerNode
 from upheaval.runtimes.whole_hosts import WholeHosts
@@ -41,8 +41,6 @@ _LIMITING: Final[Mapping[HostFaultKind, tuple[str, str]]] = {
     HostFaultKind.MEMORY_LIMIT: ("MemoryLimit", "memory"),
 }
 """What an engine has in its `info` when it can do a fault, and to what."""
-_NEVER: Final = "0001-"
-"""How the time begins at which a container ended that has never ended."""
 
 
 class DockerMachines(WholeHosts):
@@ -51,14 +49,14 @@ class DockerMachines(WholeHosts):
     runtime = DOCKER
     kinds = IN_CONTAINERS
 
-    def __init__(self, client: Client, nodes: Sequence[DockerNode], may_end: set[int]) -> None:
+    def __init__(self, client: Client, nodes: Sequence[DockerNode], limited: set[int]) -> None:
         self._client = client
         self._nodes = nodes
-        self._may_end = may_end
+        self._limited = limited
         self._met: dict[int, dict[str, int]] = defaultdict(dict)
         """How often containers met a limit of memory, by member id and incarnation."""
-        self._ends: dict[int, set[str]] = defaultdict(set)
-        """The ends of containers for want of memory, by member id."""
+        self._ended: dict[int, dict[str, int]] = defaultdict(dict)
+        """How many of their processes the kernel ended for want of memory, likewise."""
 
     def close(self) -> None:
         """Does nothing: a limit goes with its container."""
@@ -74,7 +72,8 @@ class DockerMachines(WholeHosts):
     def limit_memory(self, member_id: int, megabytes: int) -> None:
         """Limit each of its containers, which may end because of that."""
         node, size = self._nodes[member_id], megabytes * MIB or _UNLIMITED_BYTES
-        self._may_end.add(member_id)
+        if megabytes:
+            self._limited.add(member_id)
         for container in node.there():
             try:
                 with engine_errors(f"limiting {node.name}"):
@@ -85,25 +84,34 @@ class DockerMachines(WholeHosts):
                     raise
                 raise too_low(member_id, megabytes, counts.used) from None
 
+    def expect_no_end(self, member_id: int) -> None:
+        """An end is an error of the run again."""
+        self._limited.discard(member_id)
+
+    def note_end(self, member_id: int, container: Any) -> None:
+        """Count the end of a container for want of memory. Before each start: engines from version 24 on then forget
+        it. While a container runs, what they heard may be about a program that they ran in it.
+        """
+        state, name, ended = container.attrs["State"], incarnation_of(container), self._ended[member_id]
+        if not is_running(container) and state.get("OOMKilled") and state["ExitCode"] == KILLED:
+            ended[name] = max(1, ended.get(name, 0))
+
     def processor_work(self, member_id: int) -> list[ProcessorWork]:
         """Of each of its containers; none of those that do not run."""
         return [self._work_of(member_id, component) for component in self._nodes[member_id].containers]
 
     def memory_work(self, member_id: int) -> MemoryWork:
         """Of its containers, all together."""
-        node, met, ends = self._nodes[member_id], self._met[member_id], self._ends[member_id]
-        limits, ending = set(), 0
+        node, met, ended = self._nodes[member_id], self._met[member_id], self._ended[member_id]
+        limits = set()
         for container in node.there():
+            self.note_end(member_id, container)
             counts = _memory_of(self._client, container, node.name) if is_running(container) else None
             if counts is not None:
                 limits.add(counts.limit)
-                met[incarnation_of(container)] = counts.met
-                ending += counts.ended
-            state = container.attrs["State"]
-            # Of one that runs, it is about the end before.
-            if state["OOMKilled"] and not state["FinishedAt"].startswith(_NEVER) and not (counts and counts.ended):
-                ends.add(f"{container.id} {state['FinishedAt']}")
-        return MemoryWork(frozenset(limits), sum(met.values()), len(ends) + ending)
+                name = incarnation_of(container)
+                met[name], ended[name] = counts.met, max(counts.ended, ended.get(name, 0))
+        return MemoryWork(frozenset(limits), sum(met.values()), sum(ended.values()))
 
     def _work_of(self, member_id: int, component: str) -> ProcessorWork:
         node = self._nodes[member_id]

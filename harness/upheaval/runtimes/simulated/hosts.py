@@ -111,6 +111,10 @@ class SimulatedHosts:
         """Raises `UsageError`: simulated members have no memory of their own."""
         raise UsageError(NOT_SIMULATED[HostFaultKind.MEMORY_LIMIT])
 
+    def expect_no_end(self, member_id: int) -> NoReturn:  # noqa: ARG002 - refused
+        """Raises `UsageError`, as there is no such limit."""
+        raise UsageError(NOT_SIMULATED[HostFaultKind.MEMORY_LIMIT])
+
     def end_in_change(self, member_id: int, changes: int, *, loses_power: bool) -> None:
         """End the member, alone or with its host's power, after that many more file changes."""
         member = self._cluster.members[member_id]
