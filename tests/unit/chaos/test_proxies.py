@@ -13,6 +13,7 @@ from itertools import pairwise
 import pytest
 
 from upheaval.errors import EnvironmentFault
+from upheaval.waits import wait_until
 from upheaval_chaos.proxy_server import ProxyServer
 from upheaval_chaos.toxiproxy import StandardToxiproxy
 
@@ -114,9 +115,9 @@ def test_what_a_latency_held_back_arrives_when_it_is_taken_away(api: str, dial: 
     connection = dial()
     connection.sendall(b"A")
     read = re.compile(r'received_bytes_total\{[^}]*"upstream"[^}]*\} 1\n')
-    deadline_s = time.monotonic() + PATIENCE_S
-    while not read.search(call(api, "GET", "/metrics")[1]) and time.monotonic() < deadline_s:
-        time.sleep(0.01)
+    wait_until(
+        lambda: read.search(call(api, "GET", "/metrics")[1]), timeout_s=PATIENCE_S, describe=lambda: "a byte was read"
+    )
     client.remove_toxic("p", "latency", "upstream")
     connection.sendall(b"B")
     assert connection.recv(1) + connection.recv(1) == b"AB"
