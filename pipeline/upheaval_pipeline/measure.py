@@ -301,9 +301,13 @@ def _deadly_faults(faults: DataFrame) -> defaultdict[int, list[FaultRecord]]:
     columns = ("run", "what", "where", *times, "inject_proof", "heal_proof", "members", "component")
     wanted = F.col("what").isin(*DEADLY, HostFaultKind.MEMORY_LIMIT)
     records: defaultdict[int, list[FaultRecord]] = defaultdict(list)
-    for run, *fields, inject_proof, heal_proof, members, component in faults.where(wanted).select(*columns).collect():
-        proofs = [None if proof is None else Proof(*proof) for proof in (inject_proof, heal_proof)]
-        records[run].append(FaultRecord(*fields, *proofs, tuple(members or ()), component))
+    for run, what, where, *ns, injected, healed, members, component in faults.where(wanted).select(*columns).collect():
+        proofs = {
+            "inject_proof": None if injected is None else Proof(*injected),
+            "heal_proof": None if healed is None else Proof(*healed),
+        }
+        of_members = tuple(members or ())
+        records[run].append(FaultRecord(what, where, *ns, **proofs, members=of_members, component=component))
     return records
 
 
