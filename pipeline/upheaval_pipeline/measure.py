@@ -301,13 +301,23 @@ def _deadly_faults(faults: DataFrame) -> defaultdict[int, list[FaultRecord]]:
     columns = ("run", "what", "where", *times, "inject_proof", "heal_proof", "members", "component")
     wanted = F.col("what").isin(*DEADLY, HostFaultKind.MEMORY_LIMIT)
     records: defaultdict[int, list[FaultRecord]] = defaultdict(list)
-    for run, what, where, *ns, injected, healed, members, component in faults.where(wanted).select(*columns).collect():
-        proofs = {
-            "inject_proof": None if injected is None else Proof(*injected),
-            "heal_proof": None if healed is None else Proof(*healed),
-        }
-        of_members = tuple(members or ())
-        records[run].append(FaultRecord(what, where, *ns, **proofs, members=of_members, component=component))
+    for run, what, where, begin_ns, end_ns, heal_begin_ns, heal_end_ns, injected, healed, members, component in (
+        faults.where(wanted).select(*columns).collect()
+    ):
+        records[run].append(
+            FaultRecord(
+                what,
+                where,
+                begin_ns,
+                end_ns,
+                heal_begin_ns,
+                heal_end_ns,
+                None if injected is None else Proof(*injected),
+                None if healed is None else Proof(*healed),
+                tuple(members or ()),
+                component,
+            )
+        )
     return records
 
 
