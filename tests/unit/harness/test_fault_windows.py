@@ -280,3 +280,19 @@ def test_a_held_up_member_reads_old_messages_only_for_a_while(
     second: float, verdict: Verdict, what: str, tmp_path: Path
 ) -> None:
     assert judged(tmp_path, receives(second), fault(what, 99.95, 110), CUT)[0] is verdict
+
+
+@pytest.mark.parametrize(
+    ("ends", "links", "verdict"),
+    [
+        ("member-0,clients -> member-1", ("0->1", "clients->1"), Verdict.VALID),
+        ("clients,member-0 -> member-1", ("clients->1", "0->1"), Verdict.VALID),
+        ("member-0,clients -> member-1", ("clients->1",), Verdict.UNKNOWN),
+        ("clients,member-0 -> member-1", ("clients->1",), Verdict.UNKNOWN),
+    ],
+)
+def test_links_between_members_are_those_that_were_ordered_beside_those_of_clients(
+    ends: str, links: tuple[str, ...], verdict: Verdict, tmp_path: Path
+) -> None:
+    cut = replace(fault("blackhole", 60, 70, 0, 1), statement=f"blackhole {ends}", links=links)
+    assert judged(tmp_path, lives(1, 59), cut)[0] is verdict

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,11 @@ def asked(second: float, answered: float | None, session: int | None = SESSION) 
     return Operation(
         number, 1, Function.READ, "k", None, int(second * S), completed_ns, outcome, None, position, session
     )
+
+
+def refused(second: float) -> Operation:
+    """Of a client without a session, so that it was not sent."""
+    return replace(asked(second, second + 1, None), outcome=Outcome.FAIL, position=None)
 
 
 LONG_SILENCE = [asked(90, 90.1), asked(SILENT_S, OVER_S), asked(OVER_S - 0.1, OVER_S)]
@@ -136,6 +142,21 @@ def test_a_leader_that_answers_nothing_before_the_first_answer_is_found(tmp_path
 def test_clients_may_ask_in_vain_until_they_find_the_first_leader(asking: Sequence[float], tmp_path: Path) -> None:
     in_vain = [asked(second, None) for second in asking]
     assert judged(tmp_path, operations=[*in_vain, asked(OVER_S, OVER_S + 0.1)]).verdict is Verdict.VALID
+
+
+@pytest.mark.parametrize(
+    "asking",
+    [
+        [asked(30, None)],
+        [refused(30)],
+        [refused(second) for second in range(2, OVER_S, 5)],
+        [*(asked(second, None) for second in range(30, 35)), *(asked(second, None) for second in range(300, 305))],
+        [asked(100, 100.04), asked(100.05, None)],
+    ],
+    ids=["one in vain", "one that was not sent", "a load that is refused", "two short loads", "after an answer"],
+)
+def test_a_pause_between_two_loads_is_no_silence(asking: list[Operation], tmp_path: Path) -> None:
+    assert judged(tmp_path, operations=[*asking, asked(OVER_S, OVER_S + 0.1)]).verdict is Verdict.VALID
 
 
 def test_a_fault_before_the_first_answer_explains_a_silence(tmp_path: Path) -> None:

@@ -42,7 +42,8 @@ _PATIENCE_NS: Final = 2 * S
 _INCARNATION: Final = re.compile(r"\bmember-(\d+)/\d+\b")
 """A process in the proofs of the simulation."""
 _PROCESS: Final = re.compile(r"\bprocess (\d+)\b")
-_STATED: Final = re.compile(r" (member-[\w,-]+) (<->|->) (member-[\w,-]+)(?: |$)")
+_STATED: Final = re.compile(r" ([\w,-]+) (<->|->) ([\w,-]+)(?: |$)")
+_MEMBER: Final = re.compile(r"\bmember-(\d+)\b")
 _START_AT_ONCE: Final = frozenset({HostFaultKind.WRONG_BYTES})
 """The kinds whose injection ends a process and starts the next one, on a changed disk."""
 _OF_PROCESSES: Final = frozenset({*STARTED, MemberFaultKind.PAUSE})
@@ -363,15 +364,13 @@ def _require_kind(fault: FaultRecord) -> None:
 
 
 def _require_statement(fault: FaultRecord) -> None:
-    """Its kind, and its links if all are between members, must be those that were ordered."""
+    """Its kind, and its links between members, must be those that were ordered."""
     if fault.statement and fault.statement.split()[0] != fault.what:
         raise _contradicted(fault, f"it was ordered as {fault.statement!r}")
     stated = _STATED.search(fault.statement)
     if stated is None or fault.what not in _OF_LINKS:
         return
-    sources, targets = (
-        {int(name.removeprefix("member-")) for name in names.split(",")} for names in (stated[1], stated[3])
-    )
+    sources, targets = ({int(member_id) for member_id in _MEMBER.findall(names)} for names in (stated[1], stated[3]))
     ordered = {(source, target) for source in sources for target in targets if source != target}
     if stated[2] == "<->":
         ordered |= {(target, source) for source, target in ordered}

@@ -133,6 +133,7 @@ class _Asked:
             if all(self._released[row] == NEVER_NS for row in rows):
                 del self.sessions[session]
         self.answer_count = sum(map(IS_OK.__getitem__, history.kinds))
+        self._first_ns = next(self.answers(), NEVER_NS)
 
     def _releases(self, calls: CallTimes | None) -> "array[int]":
         """When each row stopped waiting: `NEVER_NS` for never, `_UNKNOWN` without evidence."""
@@ -155,24 +156,30 @@ class _Asked:
         """When a client last asked for an operation or a session before that time."""
         return max(filter(end_ns.__gt__, self._history.invoked), default=0)
 
-    def asking_between(self, begin_ns: int, end_ns: int) -> tuple[int, int]:
-        """In an interval without answers: since when clients waited, and when one last asked.
+    def asking_between(self, begin_ns: int, end_ns: int, pause_ns: int) -> list[tuple[int, int]]:
+        """The times in an interval without answers in which clients asked, each up to its last request.
 
         Counts only requests whose end of waiting is known. While no client waits, as between two loads, no answer is
-        missing.
+        missing: a pause that is longer than `pause_ns` ends such a time. Requests that were not sent before the first
+        answer of the run count for nothing: a cluster may refuse the session of a client.
         """
         history = self._history
-        known = [
-            (invoked_ns, released_ns)
+        asking = sorted(
+            (max(begin_ns, invoked_ns), released_ns)
             for kind, invoked_ns, released_ns in zip(history.kinds, history.invoked, self._released, strict=True)
-            if invoked_ns < end_ns and (IS_FAIL[kind] or released_ns != _UNKNOWN)
-        ]
-        asking = (
-            max(begin_ns, invoked_ns)
-            for invoked_ns, released_ns in known
-            if begin_ns < invoked_ns or begin_ns < released_ns < NEVER_NS
+            if invoked_ns < end_ns
+            and (self._first_ns <= begin_ns if IS_FAIL[kind] else released_ns != _UNKNOWN)
+            and (begin_ns < invoked_ns or begin_ns < released_ns < NEVER_NS)
         )
-        return min(asking, default=end_ns), max((invoked_ns for invoked_ns, _ in known), default=0)
+        times: list[tuple[int, int]] = []
+        is_waiting = False
+        for asked_ns, released_ns in asking:
+            if times and (is_waiting or asked_ns - times[-1][1] <= pause_ns):
+                times[-1] = times[-1][0], asked_ns
+            else:
+                times.append((asked_ns, asked_ns))
+            is_waiting = is_waiting or released_ns < NEVER_NS
+        return times
 
     def silences(self, begin_ns: int, end_ns: int) -> Iterator[_Silence]:
         """For each session that was answered before, what its client waited for in an interval without answers.
@@ -294,7 +301,7 @@ class _Judge:
                 self._look_at_parts(Rule.IDLE_LEADER, leader, begin_ns, asked_ns, self.allowed_ns)
 
     def look_at_lost_clients(
-        self, asking_between: Callable[[int, int], tuple[int, int]], begin_ns: int, end_ns: int
+        self, asking_between: Callable[[int, int, int], Iterable[tuple[int, int]]], begin_ns: int, end_ns: int
     ) -> None:
         """Keep each leader that no client reached, although clients asked for longer than they need to find one.
 
@@ -302,10 +309,10 @@ class _Judge:
         """
         of_any = [Trouble(trouble.begin_ns, trouble.end_ns) for trouble in self._troubles]
         for calm in calm_times(of_any, 0, begin_ns, end_ns, self.allowed_ns):
-            since_ns, asked_ns = asking_between(*calm)
-            for leader in self._services:
-                if leader.is_leader and leader.takes:
-                    self._look_at_parts(Rule.LOST_CLIENTS, leader, since_ns, asked_ns, self._found_again_ns)
+            for since_ns, asked_ns in asking_between(*calm, self._found_again_ns):
+                for leader in self._services:
+                    if leader.is_leader and leader.takes:
+                        self._look_at_parts(Rule.LOST_CLIENTS, leader, since_ns, asked_ns, self._found_again_ns)
 
     def _begin_of_trouble(self, member_id: int, begin_ns: int, end_ns: int) -> int:
         """When the first fault of the member within an interval or shortly before it began; the end without one.
