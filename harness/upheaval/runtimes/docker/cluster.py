@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from upheaval.checkers.evidence.stalls import Stall, stalls_since
 from upheaval.errors import EnvironmentFault, HarnessError, UsageError
