@@ -7,7 +7,7 @@ few events of each trace that change what a member is. The run is a part of ever
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -302,8 +302,9 @@ def _deadly_faults(faults: DataFrame) -> defaultdict[int, list[FaultRecord]]:
     wanted = F.col("what").isin(*DEADLY, HostFaultKind.MEMORY_LIMIT)
     records: defaultdict[int, list[FaultRecord]] = defaultdict(list)
     for run, *fields, inject_proof, heal_proof, members, component in faults.where(wanted).select(*columns).collect():
-        proofs = [None if proof is None else Proof(*proof) for proof in (inject_proof, heal_proof)]
-        records[run].append(FaultRecord(*fields, *proofs, tuple(members or ()), component))
+        record = replace(FaultRecord(*fields), members=tuple(members or ()), component=component)
+        injected, healed = (None if proof is None else Proof(*proof) for proof in (inject_proof, heal_proof))
+        records[run].append(replace(record, inject_proof=injected, heal_proof=healed))
     return records
 
 
