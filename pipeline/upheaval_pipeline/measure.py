@@ -7,7 +7,7 @@ few events of each trace that change what a member is. The run is a part of ever
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
