@@ -119,11 +119,12 @@ class FaultDriver:
         self.look()
 
     def heal_all(self) -> None:
-        """Heal all active faults in the order of their injection, those of links last: only running members prove that
-        a link is healed. Waits until all healing is proved.
+        """Heal all active faults in the order of their injection; before one of links, those that keep its members
+        from running, since only running members prove that a link is healed. Waits until all healing is proved.
         """
-        for name, active in sorted(self._active.items(), key=lambda item: bool(item[1].injection.links)):
-            (self.end if active.record.is_drawn else self.heal)(name)
+        while self._active:
+            name = self._next_to_heal()
+            (self.end if self._active[name].record.is_drawn else self.heal)(name)
         while self._healing:
             active = self._healing[0]
             proof = active.injection.prove_healed()
@@ -189,6 +190,19 @@ class FaultDriver:
         if name not in self._injections:
             raise UsageError(f"there was no fault {name!r} yet")
         return self._injections[name].victims
+
+    def _next_to_heal(self) -> str:
+        first, *others = self._active
+        injection = self._active[first].injection
+        needed = injection.member_ids if injection.links else ()
+        return next((name for name in others if self._halts(self._active[name].injection, needed)), first)
+
+    def _halts(self, injection: Injection, member_ids: Sequence[int]) -> bool:
+        """Whether one of these members does not run, or is paused, until this fault is healed."""
+        hit = set(injection.member_ids) & set(member_ids)
+        if injection.what == MemberFaultKind.PAUSE:
+            return bool(hit)
+        return injection.starts and not all(self._target.node(m).incarnation(injection.component) for m in hit)
 
     def _prove_late(self, name: str) -> None:
         """Prove a fault of `begin` that was not drawn, while it is active."""

@@ -376,6 +376,7 @@ class MemberInjection:
         self.keeps_down = fault.kind in (MemberFaultKind.KILL, MemberFaultKind.STOP)
         self.starts = not self._is_pause
         self._before = {member_id: self._incarnation(member_id) for member_id in member_ids}
+        self._parts_before = {member_id: target.node(member_id).parts(self.component) for member_id in member_ids}
         self._statuses: dict[str, int | None] = {}
         self._since_ns = 0
         self._turns_then: dict[int, Mapping[str, int]] = {}
@@ -427,18 +428,20 @@ class MemberInjection:
         return awaited(self._target, self.seen_healed, COMES_BACK_S, f"return of {self.where}")
 
     def seen_healed(self) -> Proof | None:
-        """As many new processes run as before or, after a pause, each old one takes turns again."""
+        """Each component that ran runs in new processes or, after a pause, takes turns again."""
         if not all(self._is_back(member_id) for member_id in self.member_ids):
             return None
         return Proof(True, f"running: {self._names_now()}")
 
     def _is_back(self, member_id: int) -> bool:
-        names, before = self._incarnation(member_id), self._before[member_id]
-        if self._is_pause and names == before:
+        parts, before = self._target.node(member_id).parts(self.component), self._parts_before[member_id]
+        if self._is_pause and any(parts.get(part, frozenset()) & names for part, names in before.items()):
             turns, then = self._turns()[member_id], self._turns_then[member_id]
-            return all(turns.get(name, 0) > then.get(name, 0) for name in before)
+            running = {name for name, count in turns.items() if count > then.get(name, 0)}
+            return all(parts.get(part, frozenset()) & running for part in before)
         # Another fault may have ended a paused process.
-        return bool(names) and len(names) >= len(before) and not names & before
+        is_new = not self._before[member_id] & frozenset[str]().union(*parts.values())
+        return bool(parts) and parts.keys() >= before.keys() and is_new
 
     def _do(self, member_id: int) -> None:
         node = self._target.node(member_id)

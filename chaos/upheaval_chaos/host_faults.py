@@ -164,13 +164,17 @@ class _Before:
     """The state of a member before the fault."""
 
     boot: str
-    names: frozenset[str]
+    parts: Mapping[str, frozenset[str]]
     clock: tuple[int, int] | None
     disk: DiskWork
     damage: int
     processor: Sequence[ProcessorWork]
     memory: MemoryWork
     ns: int
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset[str]().union(*self.parts.values())
 
 
 class HostInjection:
@@ -309,14 +313,14 @@ class HostInjection:
 
     def _look_at(self, member_id: int, looks: int = 1) -> _Before:
         hosts, target = self._hosts, self._target
-        names = target.node(member_id).incarnation()
+        parts = target.node(member_id).parts()
         clock = self._clock_of(member_id, looks) if self._fault.kind is HostFaultKind.CLOCK_JUMP else None
         disk = hosts.disk_work(member_id)
         damage = hosts.damage_reports(member_id)
         boot = hosts.boot(member_id)
         processor = hosts.processor_work(member_id) if self._fault.kind is HostFaultKind.CPU_LIMIT else ()
         memory = hosts.memory_work(member_id) if self._fault.kind is HostFaultKind.MEMORY_LIMIT else _NO_MEMORY
-        return _Before(boot, names, clock, disk, damage, processor, memory, target.now_ns())
+        return _Before(boot, parts, clock, disk, damage, processor, memory, target.now_ns())
 
     def _clock_of(self, member_id: int, looks: int) -> tuple[int, int] | None:
         """What the member wrote last, with the largest lead of several looks: one that is late makes it smaller."""
@@ -489,7 +493,7 @@ class HostInjection:
 
     def _seen_with_memory(self, member_id: int, before: _Before) -> str:
         now = self._look_at(member_id)
-        if now.memory.limits != {None} or len(now.names) < len(before.names):
+        if now.memory.limits != {None} or not now.parts.keys() >= before.parts.keys():
             return ""
         shown = f"member {member_id} runs, and the kernel states no limit of its memory"
         return "; ".join(filter(None, (shown, _ended_between(member_id, before.memory, now.memory))))

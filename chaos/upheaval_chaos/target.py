@@ -229,6 +229,11 @@ class Node(Protocol):
     def incarnation(self, component: str | None = None) -> frozenset[str]:
         """The names of the current incarnations, never used again; empty when nothing runs."""
 
+    def parts(self, component: str | None = None) -> Mapping[str, frozenset[str]]:
+        """The names of the current incarnations of each component that runs. One may have several, helper processes
+        for example.
+        """
+
     def turns(self, component: str | None = None) -> Mapping[str, int]:
         """By the name of each incarnation, a number that grows only while it gets to run."""
 

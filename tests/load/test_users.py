@@ -188,6 +188,37 @@ class Stopped(Plain):
         raise StopUser
 
 
+class Inheriting(Plain):
+    @task
+    class Base(TaskSet):  # type: ignore[misc]
+        def on_stop(self) -> None:
+            raise AssertionError("lost more")
+
+        @task
+        def leave(self) -> None:
+            raise StopUser
+
+    @task
+    class Same(Base):
+        pass
+
+    @task
+    class Further(Base):
+        def on_stop(self) -> None:
+            super().on_stop()
+
+
+@pytest.mark.parametrize("part", [Inheriting.Base, Inheriting.Same, Inheriting.Further])
+def test_what_an_inherited_hook_raises_is_reported_once(part: type[TaskSet]) -> None:
+    report_on_stop(Inheriting)
+    user, _ = user_of(Inheriting, Context(Instant(), rate=0))
+    raised: list[str] = []
+    user.environment.events.user_error.add_listener(lambda exception, **_: raised.append(str(exception)))
+    with pytest.raises(AssertionError):
+        part(user).on_stop()
+    assert raised == ["lost more"]
+
+
 @pytest.mark.parametrize(
     ("kind", "texts"),
     [(Audited, ["lost more", "lost money"]), (Begun, ["no account"]), (Stopped, [])],

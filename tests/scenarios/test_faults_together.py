@@ -76,9 +76,28 @@ def test_a_start_does_not_end_an_end_that_is_still_to_come(opened: SimulatedStag
     assert driver.record_of("late").heal_end_ns is None
 
 
-def test_links_are_healed_when_their_members_run(tmp_path: Path) -> None:
-    steps = ("inject cut blackhole leader <-> follower", "inject dead kill victim!cut", "wait leader other-than dead")
+CUT_BEFORE = (
+    ("inject cut blackhole leader <-> follower", "inject dead kill victim!cut", "wait leader other-than dead"),
+    ("inject cut blackhole follower <-> leader", "wait seconds 1", "inject asleep pause victim!cut"),
+)
+"""Only running members prove that a link is healed."""
+
+
+@pytest.mark.parametrize("steps", CUT_BEFORE, ids=" ".join)
+def test_links_are_healed_when_their_members_run(steps: tuple[str, ...], tmp_path: Path) -> None:
     report, faults = ran(tmp_path, *steps)
+    assert report.verdict is Verdict.VALID, report
+    assert all(fault.is_proved for fault in faults.values())
+
+
+BEHIND_A_CUT = ("disk-full victim!cut", "die-in-change victim!cut changes=40")
+"""Only a member that writes proves them."""
+
+
+@pytest.mark.parametrize("fault", BEHIND_A_CUT)
+def test_links_of_running_members_are_healed_in_their_turn(fault: str, tmp_path: Path) -> None:
+    cut = ("wait seconds 1", "begin cut blackhole follower <-> leader")
+    report, faults = ran(tmp_path, *cut, f"begin late {fault}")
     assert report.verdict is Verdict.VALID, report
     assert all(fault.is_proved for fault in faults.values())
 

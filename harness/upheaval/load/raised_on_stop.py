@@ -30,8 +30,10 @@ def _reporting(on_stop: Callable[[Any], None]) -> Callable[[Any], None]:
         except StopUser:
             raise
         except Exception as error:
-            user = self.user if isinstance(self, TaskSet) else self
-            user.environment.events.user_error.fire(user_instance=user, exception=error, tb=error.__traceback__)
+            # A class that inherits it or calls its base's reports what leaves its own.
+            if type(self).on_stop is reporting:
+                user = self.user if isinstance(self, TaskSet) else self
+                user.environment.events.user_error.fire(user_instance=user, exception=error, tb=error.__traceback__)
             raise
 
     return reporting

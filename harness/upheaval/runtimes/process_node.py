@@ -42,14 +42,21 @@ class ProcessNode:
         """The current incarnations, one name per process."""
         return frozenset(map(_name_of, self.processes(component)))
 
+    def parts(self, component: str | None = None) -> Mapping[str, frozenset[str]]:
+        """By component, one name per process: its own and those that it started."""
+        parts: dict[str, frozenset[str]] = {}
+        for process in self.processes(component):
+            parts[process.component] = parts.get(process.component, frozenset()) | {_name_of(process)}
+        return parts
+
     def turns(self, component: str | None = None) -> Mapping[str, int]:
         """The number of context switches of each process so far."""
         return {_name_of(process): context_switches(process.pid) for process in self.processes(component)}
 
     def start(self) -> None:
         """Start the components that are not running. A member that lost a component may end first."""
-        wait_until_whole_or_gone(self.name, len(self.components), lambda: len(self._running()), POLL_INTERVAL_S)
-        running = self._running()
+        wait_until_whole_or_gone(self.name, len(self.components), lambda: len(self.parts()), POLL_INTERVAL_S)
+        running = self.parts()
         for component in self.components:
             if component not in running:
                 self.spawn(component)
@@ -79,9 +86,6 @@ class ProcessNode:
     def reload(self) -> None:
         """Send SIGHUP."""
         send_signal(self.processes(), signal.SIGHUP)
-
-    def _running(self) -> set[str]:
-        return {process.component for process in self.processes()}
 
     def _signal_and_wait(self, component: str | None, number: signal.Signals, *, is_stopped_then: bool) -> None:
         processes = self.processes(component)

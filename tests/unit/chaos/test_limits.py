@@ -48,7 +48,7 @@ class Kernel:
         return self
 
     def node(self, _: int) -> Any:
-        return SimpleNamespace(incarnation=lambda: frozenset({self.name}))
+        return SimpleNamespace(parts=lambda: {"": frozenset({self.name})})
 
     def limit_processor(self, _: int, percent: int) -> None:
         self.percent = percent

@@ -42,6 +42,9 @@ class Kernel:
                 self.names.pop()
         return frozenset(self.names)
 
+    def parts(self) -> dict[str, frozenset[str]]:
+        return {name.split()[1]: frozenset([name]) for name in self.incarnation()}
+
     def start(self) -> None:
         self.starts += 1
         while len(self.names) < len(self.limits):

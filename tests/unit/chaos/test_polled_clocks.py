@@ -21,7 +21,7 @@ class Machines:
         return self
 
     def node(self, _: int) -> Any:
-        return SimpleNamespace(incarnation=lambda: frozenset({"process 7"}))
+        return SimpleNamespace(parts=lambda: {"": frozenset({"process 7"})})
 
     def clock_lead_ms(self, _: int) -> tuple[int, int] | None:
         return self._looks.pop(0)

@@ -58,6 +58,11 @@ class DockerNode:
         """The current incarnations, one name per running container."""
         return frozenset(incarnation_of(container) for container in self.running(component))
 
+    def parts(self, component: str | None = None) -> Mapping[str, frozenset[str]]:
+        """By component, the name of its running container."""
+        wanted = self.containers if component is None else (component,)
+        return {part: names for part in wanted if (names := self.incarnation(part))}
+
     def turns(self, component: str | None = None) -> Mapping[str, int]:
         """The processor time that each container has used so far, in nanoseconds."""
         containers = self.running(component)

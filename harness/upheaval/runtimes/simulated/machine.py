@@ -4,7 +4,7 @@ It runs the node's own agents. This module knows neither members nor companions:
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Final
 
@@ -52,6 +52,11 @@ class Machine(ABC):
         """The name of its process, never used again; empty when the process is dead."""
         process = self._whole(component)
         return frozenset() if process is None or not process.alive else frozenset([process.name])
+
+    def parts(self, component: str | None = None) -> Mapping[str, frozenset[str]]:
+        """All components together, as one part."""
+        names = self.incarnation(component)
+        return {"": names} if names else {}
 
     def start(self) -> None:
         """Start a new incarnation on the existing files. Does nothing when it is alive."""
