@@ -1,12 +1,12 @@
 """`upheaval ingest CAMPAIGN`: what came of the seeds of campaigns becomes rows of the table `seeds` of a lake.
 
-A campaign is known by its first line, so one that has grown replaces what was there of it. All of it is read in this
-process. This module knows nothing of runs.
+A campaign is known by its first line, so one that has grown replaces what was there of it, and keeps the time of its
+first ingest. All of it is read in this process. This module knows nothing of runs.
 """
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -19,7 +19,7 @@ from upheaval.records import RunFolder, jsonfields
 from upheaval.records.utf8 import storable
 from upheaval_pipeline.arrow_schema import arrow_schema
 from upheaval_pipeline.contents import rows_in_lake
-from upheaval_pipeline.lake import Lake
+from upheaval_pipeline.lake import Lake, time_of
 from upheaval_pipeline.lake_files import files_of, write_file
 from upheaval_pipeline.tables import REJECT, SEED_LINE, SEEDS, SEEDS_NAME, STORED, Row, batches, read_lines
 from upheaval_pipeline.tapes import choices_of
@@ -27,6 +27,7 @@ from upheaval_pipeline.tapes import choices_of
 NAME: Final = SEEDS_NAME
 _COLUMNS: Final = arrow_schema(STORED[NAME].rpartition(", ")[0])
 _OF_LINE: Final = arrow_schema(SEED_LINE)
+_INGESTED: Final = arrow_schema("run string, ingested string")
 _SECONDS: Final = ("simulated_seconds", "seconds")
 _REASON_LENGTH: Final = 80
 _SMALLEST: Final = "-smallest"
@@ -56,8 +57,8 @@ def ingest_campaigns(
     if len(new) < len(file_of):
         say(f"{len(file_of) - len(new)} of {len(file_of)} campaigns are in the lake already")
     if new:
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        rows = (row for run in new for row in _rows(run, file_of[run], schedules[run], contents[run], now))
+        times = _first_ingests(lake, new)
+        rows = (row for run in new for row in _rows(run, file_of[run], schedules[run], contents[run], times[run]))
         lake.commit(files_of(write_file(lake.where, NAME, lake.new_batch(), batches(rows, _COLUMNS))))
     return rows_in_lake(Lake(where), NAME, file_of)
 
@@ -94,6 +95,15 @@ def _id(file: Path) -> str:
 def _has(lake: Lake, run: str, contents: str) -> bool:
     entry = lake.entry(NAME, run)
     return entry is not None and entry.contents == contents and not lake.damage(NAME, run)
+
+
+def _first_ingests(lake: Lake, runs: Collection[str]) -> dict[str, str]:
+    """When campaigns were first ingested: those that a lake does not have at this time."""
+    entries = {run: lake.entry(NAME, run) for run in runs}
+    moments = {run: time_of(entry.batch) if entry else datetime.now(UTC) for run, entry in entries.items()}
+    rows = lake.readable(NAME, _INGESTED, runs, is_distinct=True)
+    first = {row["run"]: row["ingested"] for row in rows if row["ingested"]}
+    return {run: moment.isoformat(timespec="seconds") for run, moment in moments.items()} | first
 
 
 def _schedules(file: Path) -> list[tuple[int, str | None, str | None]]:

@@ -69,7 +69,7 @@ def ingest_runs(
     if len(new) < len(contents):
         unused = " and keep the labels that they have" if labels.named else ""
         say(f"{len(contents) - len(new)} of {len(contents)} runs are in the lake already{unused}")
-    known = known_runs(lake, {run: contents[run] for run in new})
+    known = known_runs(lake, {run: contents[run] for run in new}, say)
     labels_of = {run: labels.of(contents[run].folder) for run in new}
     if lost := replaced(known, labels_of):
         say(f"runs of the same ids replace those of {lost}")

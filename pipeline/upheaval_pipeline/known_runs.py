@@ -1,7 +1,7 @@
 """What a lake says of runs that are ingested again: labels, and when and by which version they were read first."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,9 +22,13 @@ class KnownRun:
     is_same: bool
 
 
-def known_runs(lake: Lake, contents: Mapping[str, Contents]) -> dict[str, KnownRun]:
-    """Those of some runs that a lake has and could read. Raises as `Lake.read` does."""
+def known_runs(lake: Lake, contents: Mapping[str, Contents], say: Callable[[str], None]) -> dict[str, KnownRun]:
+    """Those of some runs that a lake has and could read. `say` gets how many of their rows are damaged."""
     digests = {run: entry.contents for run in contents if (entry := lake.entry(RUNS, run)) is not None}
+    rows = lake.readable(RUNS, _COLUMNS, digests)
+    if len(rows) < len(digests):
+        lost = f"{len(digests) - len(rows)} of {len(contents)} runs"
+        say(f"labels and first ingest of {lost} cannot be read from the lake and are lost")
     return {
         row["run"]: KnownRun(
             dict(row["labels"] or ()),
@@ -32,7 +36,7 @@ def known_runs(lake: Lake, contents: Mapping[str, Contents]) -> dict[str, KnownR
             row["ingested_by"],
             digests[row["run"]] == contents[row["run"]].digest,
         )
-        for row in lake.read(RUNS, _COLUMNS, digests)
+        for row in rows
         if row["ingested"] is not None
     }
 

@@ -16,7 +16,9 @@ stays until `upkeep` removes it. This module knows nothing of what the other col
 import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -43,6 +45,7 @@ _OWN: Final = (VERDICTS_NAME, SEEDS_NAME)
 """The tables whose rows say themselves whether they count."""
 _KNOWN: Final = f"run string, {BATCH} string, contents string, made_by string"
 _KNOWN_OF_RUNS: Final = f"{_KNOWN}, unreadable string, counts map<string, bigint>"
+_US: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,16 +233,38 @@ class Lake:
         form = ds.ParquetFileFormat(default_fragment_scan_options=options)
         return ds.dataset(files, schema=schema, format=form, filesystem=self.place.files)
 
-    def read(self, table: str, schema: pa.Schema, runs: Collection[str]) -> list[dict[str, Any]]:
-        """The rows of some runs in this process. Raises `UsageError` for changed bytes of a page."""
+    def read(
+        self, table: str, schema: pa.Schema, runs: Collection[str], is_distinct: bool = False
+    ) -> list[dict[str, Any]]:
+        """The rows of some runs in this process, equal ones once if `is_distinct`.
+
+        Raises `UsageError` for changed bytes of a page.
+        """
+        return self._rows(table, [part.path for part in self.parts(table, runs)], schema, runs, is_distinct)
+
+    def readable(
+        self, table: str, schema: pa.Schema, runs: Collection[str], is_distinct: bool = False
+    ) -> list[dict[str, Any]]:
+        """Those of `read` whose files are whole."""
+        flawed = {file.path for file in self.flaws}
+        rows = []
+        for path in (part.path for part in self.parts(table, runs) if part.path not in flawed):
+            with suppress(UsageError):
+                rows += self._rows(table, [path], schema, runs, is_distinct)
+        return rows
+
+    def _rows(
+        self, table: str, paths: Sequence[str], schema: pa.Schema, runs: Collection[str], is_distinct: bool
+    ) -> list[dict[str, Any]]:
         wanted = self.counting(table, runs)
-        paths = [part.path for part in self.parts(table, runs)]
         try:
             some = self.dataset(paths, schema.append(pa.field(BATCH, pa.string())))
-            rows = some.to_table(filter=pc.field("run").isin(pa.array(wanted, pa.string()))).to_pylist()
+            rows = some.to_table(filter=pc.field("run").isin(pa.array(wanted, pa.string())))
         except OSError as error:
             raise UsageError(f"{self.where}/{table} cannot be read: {error}") from None
-        return [row for row in rows if wanted.get(row["run"]) == row.pop(BATCH)]
+        if is_distinct:
+            rows = rows.group_by(rows.column_names).aggregate([])
+        return [row for row in rows.to_pylist() if wanted.get(row["run"]) == row.pop(BATCH)]
 
     def require_room(self) -> None:
         """Raises `UsageError` where others use the folder of a table that is not there yet."""
@@ -262,6 +287,11 @@ class Lake:
 def batch_after(last: str) -> str:
     """A new name of a batch, later than another: microseconds since 1970, and a random part."""
     return f"{max(time.time_ns() // 1000, int(last.partition('-')[0]) + 1):016}-{uuid4().hex[:8]}"
+
+
+def time_of(batch: str) -> datetime:
+    """When a batch was begun."""
+    return datetime.fromtimestamp(int(batch.partition("-")[0]) / _US, UTC)
 
 
 def commit_files(place: Place, files: Iterable[File]) -> None:

@@ -108,7 +108,8 @@ ROWS: Final = {
     "verdicts": "a promise of a run and the finding on it, without a verdict where the promise was not checked; or why "
     "the run cannot be judged",
     "seeds": "a seed of a campaign: what was drawn, what came of it, and the schedules that are kept of it; `tape` is"
-    " JSON text, the file `tape.json` of its run folder; `ingested` is the time of the campaign, which has no other",
+    " JSON text, the file `tape.json` of its run folder; `ingested` is the first ingest of the campaign, which has no"
+    " other time",
 }
 """What a row of each table is that queries see."""
 BATCH: Final = 4096

@@ -12,7 +12,6 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import chain
 from typing import Any, Final
 
 import pyarrow as pa
@@ -21,7 +20,7 @@ import pyarrow.compute as pc
 from upheaval.errors import UsageError
 from upheaval_pipeline.arrow_schema import arrow_schema
 from upheaval_pipeline.delta import Removed, erase, replace, version
-from upheaval_pipeline.lake import RUNS, Entry, Lake
+from upheaval_pipeline.lake import RUNS, Lake, time_of
 from upheaval_pipeline.lake_file import File
 from upheaval_pipeline.lake_files import BATCH, FILE_BYTES, files_of, with_batch, write_rows
 from upheaval_pipeline.leftovers import erase_leftovers, has_leftovers
@@ -200,30 +199,22 @@ def _require_whole(lake: Lake, files: Iterable[File]) -> None:
 
 
 def older_than(lake: Lake, days: float) -> list[str]:
-    """The runs that were made so long ago, or ingested where they do not say when; and campaigns that were ingested."""
+    """The runs that were made so long ago, or first ingested where they do not say when; and campaigns so ingested."""
     limit = datetime.now(UTC) - timedelta(days=days)
-    columns = arrow_schema("run string, created string")
-    created = {row["run"]: row["created"] for row in lake.read(RUNS, columns, lake.runs(RUNS))}
-    entries: Iterable[tuple[str, Entry | None]] = chain(
-        ((run, lake.entry(RUNS, run)) for run in lake.runs(RUNS)),
-        ((run, lake.entry(SEEDS_NAME, run)) for run in lake.runs(SEEDS_NAME)),
-    )
-    return [
-        run
-        for run, entry in entries
-        if entry is not None and (_moment(created.get(run)) or time_of(entry.batch)) < limit
-    ]
+    old = []
+    for table, more in ((RUNS, ", created string"), (SEEDS_NAME, "")):
+        runs = lake.runs(table)
+        rows = lake.read(table, arrow_schema(f"run string, ingested string{more}"), runs, is_distinct=True)
+        times = {row["run"]: _moment(row.get("created")) or _moment(row["ingested"]) for row in rows}
+        entries = ((run, lake.entry(table, run)) for run in runs)
+        old += [run for run, entry in entries if entry and (times.get(run) or time_of(entry.batch)) < limit]
+    return old
 
 
 def times_of(lake: Lake) -> list[str]:
     """When runs and campaigns were ingested, in order."""
     batches_there = {entry.batch for table in (RUNS, SEEDS_NAME) for entry in lake.known[table]}
     return [time_of(batch).isoformat(timespec="seconds") for batch in sorted(batches_there)]
-
-
-def time_of(batch: str) -> datetime:
-    """When a batch was begun."""
-    return datetime.fromtimestamp(int(batch.partition("-")[0]) / _US, UTC)
 
 
 def _age_hours(batch: str, now: float) -> float:

@@ -42,7 +42,7 @@ _OF_JUDGED: Final = """SELECT r.scenario, r.system, r.version, r.runtime, min(r.
 _OWN: Final = "coalesce(own_service, CASE WHEN service LIKE '%:%' THEN service END, '')"
 """The service that a user named for a campaign; nothing where each seed draws one of ours."""
 _OF_SEEDS: Final = f"""SELECT rtrim(concat('campaign ', {_OWN})) AS scenario, system, version, runtime,
-    NULL AS first, count(*) AS runs, count_if(verdict <> 'valid') AS not_valid
+    min(ingested) AS first, count(*) AS runs, count_if(verdict <> 'valid') AS not_valid
     FROM seeds WHERE NOT coalesce(inconclusive, false) GROUP BY ALL"""
 _PROVED: Final = "transform(filter(map_entries(fault_counts), fault -> fault.value.proved > 0), fault -> fault.key)"
 """The kinds of faults of which a seed proved one."""
@@ -95,7 +95,7 @@ def _numbers(version: str) -> str:
 
 _FOLLOWS: Final = f"""concat({_numbers("split_part(system, ':', 2)")}, ' ', {_numbers("version")}, ' ',
             coalesce(first, ''))"""
-"""By which versions of one system follow each other: by their numbers, else by when their first run was made.
+"""By which versions of one system follow each other: by their numbers, else by the time of their first run or campaign.
 
 Where both are equal, neither follows the other.
 """
@@ -141,14 +141,16 @@ VIEWS: Final = (
     View(
         "halts",
         f"a time in which operators wanted no answers: from a proved {', '.join(_HALTS)} (of all members) to the end of"
-        f" the next {' or '.join(_BACK)}; without one, to the first answer to a later request, or without an end",
+        f" the next {' or '.join(_BACK)}; to the first answer to a later request, if it came before that or that never"
+        " came; or without an end",
         f"""SELECT run, min_by(what, line) AS what, min(begin_ns) AS begin_ns, end_ns
-        FROM (SELECT c.run, c.line, c.what, c.begin_ns, coalesce(c.back_ns, min(h.complete_ns)) AS end_ns
-            FROM (SELECT *, min(CASE WHEN what IN {_BACK} THEN end_ns END) OVER
-                    (PARTITION BY run ORDER BY line ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS back_ns
-                FROM controls) AS c JOIN runs AS r ON r.run = c.run
+        FROM (SELECT c.run, c.line, c.what, c.begin_ns, coalesce(min(h.complete_ns), c.back_ns) AS end_ns
+            FROM (SELECT *, min(CASE WHEN what IN {_BACK} THEN begin_ns END) OVER w AS back_begin_ns,
+                    min(CASE WHEN what IN {_BACK} THEN end_ns END) OVER w AS back_ns FROM controls WINDOW w AS
+                    (PARTITION BY run ORDER BY line ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING)) AS c
+            JOIN runs AS r ON r.run = c.run
             LEFT JOIN history AS h ON h.run = c.run AND h.outcome = 'ok' AND h.invoke_ns > c.end_ns
-                AND c.back_ns IS NULL
+                AND (c.back_ns IS NULL OR h.complete_ns < c.back_begin_ns)
             WHERE c.what IN {_HALTS} AND c.holds
                 AND (c.what <> '{FORCED_END}' OR size(json_object_keys(c.members)) = r.members)
             GROUP BY c.run, c.line, c.what, c.begin_ns, c.back_ns)
@@ -465,7 +467,7 @@ VIEWS: Final = (
     View(
         "tried",
         "a scenario on a version of a system, and all seeds of campaigns on it (`campaign`, and the service that a user"
-        " named): judged runs, not valid, the rate, and when the first run was made",
+        " named): judged runs, not valid, the rate, and when the first run was made (of campaigns: ingested)",
         f"""SELECT *, not_valid / runs AS rate, {_LOW} AS lowest, {_HIGH} AS highest
         FROM ({_OF_JUDGED} UNION ALL {_OF_SEEDS})""",
     ),

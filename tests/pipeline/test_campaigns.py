@@ -11,7 +11,7 @@ import pytest
 
 from support.built_runs import good_run
 from support.campaign_lines import line, some, written
-from support.lakes import asked, table_files
+from support.lakes import asked, rewritten, table_files
 from support.run_rows import engine_with, rows_of
 from upheaval.campaign.campaign import line_of
 from upheaval.campaign.findability import rate_excluded
@@ -26,8 +26,10 @@ from upheaval.errors import UsageError
 from upheaval.scenario import OwnCode
 from upheaval_pipeline.arrow_schema import arrow_schema
 from upheaval_pipeline.campaigns import ingest_campaigns, seeds_file
+from upheaval_pipeline.lake import Lake
 from upheaval_pipeline.questions import QUESTIONS
 from upheaval_pipeline.tables import SEEDS
+from upheaval_pipeline.upkeep import older_than
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +63,38 @@ def test_what_got_worse_comes_with_newcombes_interval(lake: str) -> None:
     assert (base, version, base_runs, runs) == ("1", "2", 80, 70)
     assert interval == [pytest.approx(0.2), pytest.approx(0.0524, abs=1e-4), pytest.approx(0.3339, abs=1e-4)]
     assert len(asked(lake, "SELECT * FROM regressions", 9).rows) == 1
+
+
+NIGHT = "2020-11-02T03:00:00+00:00"
+
+
+def test_campaigns_on_versions_of_equal_numbers_follow_each_other_by_their_first_ingest(tmp_path: Path) -> None:
+    lake = str(tmp_path / "lake")
+    for version, bad, night in (("1.52.0@9a2b3c", 0, NIGHT), ("1.52.0@1a2b3c", 40, None)):
+        lines = [{**one, "runtime": "docker", "system": f"aeron:{version}"} for one in some(version, 40, bad)]
+        ingest_campaigns([written(tmp_path / version, lines)], lake)
+        if night:
+            rewritten(tmp_path / "lake", "seeds", ingested=night)
+    (row,) = answered(lake, "regressions")
+    assert (row["base_system"], row["system"]) == ("aeron:1.52.0@9a2b3c", "aeron:1.52.0@1a2b3c")
+    assert row["outcome"] == "worse"
+
+
+@pytest.mark.parametrize("ingested", [NIGHT, None])
+def test_a_campaign_that_is_read_again_keeps_the_time_of_its_first_ingest(ingested: str | None, tmp_path: Path) -> None:
+    """Where another version had no such column, the batch has the time."""
+    lake = str(tmp_path / "lake")
+    file = written(tmp_path / "one", some("1", 5, 2))
+    (run,) = ingest_campaigns([file], lake)
+    rewritten(tmp_path / "lake", "seeds", ingested=ingested, batch="1604286000000000-00000000")
+    (tmp_path / "one" / "seed-3").mkdir()
+    (tmp_path / "one" / "seed-3" / "seed.json").write_text("{}")
+    ingest_campaigns([file, written(tmp_path / "other", some("2", 6, 0))], lake)
+    assert asked(lake, "SELECT schedule FROM seeds WHERE seed = 3 AND version = '1'", 9).rows == (("{}",),)
+    assert asked(lake, "SELECT first, last FROM signatures", 9).rows == ((NIGHT, NIGHT),)
+    other, one = answered(lake, "campaigns")
+    assert (one["ingested"], one["seeds"], other["seeds"]) == (NIGHT, 5, 6)
+    assert older_than(Lake(lake), 1) == [run]
 
 
 def answered(lake: str, name: str) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.built_runs import good_run, operation_index
-from support.lakes import as_of_another_version, asked
+from support.lakes import as_of_another_version, asked, damage_page, table_files
 from support.run_rows import RunRows, engine_with, rows_of
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Report, Verdict
@@ -176,6 +176,20 @@ def test_a_run_that_another_version_reads_again_keeps_labels_time_and_version(tm
         "0.9",
     )
     assert lines == ["1 of 1 runs are read again and keep the labels that they have", "1 of 1 runs ingested"]
+
+
+@pytest.mark.parametrize("column", ["labels", "ingested"])
+def test_labels_that_cannot_be_read_hinder_no_ingest(column: str, tmp_path: Path) -> None:
+    run = good_run(40).write(tmp_path / "run")
+    lake = str(tmp_path / "lake")
+    ingest(None, [run.path], lake, labels=LabelsOfIngest({"branch": "main"}, {}))
+    damage_page(table_files(tmp_path / "lake", "runs")[0], column)
+    (run.path / "more.txt").write_text("changed")
+    lines: list[str] = []
+    ingest(None, [run.path], lake, lines.append, LabelsOfIngest({"branch": "topic"}, {}))
+    lost = "labels and first ingest of 1 of 1 runs cannot be read from the lake and are lost"
+    assert lines == [lost, "1 of 1 runs ingested"]
+    assert asked(lake, "SELECT labels['branch'] FROM runs", 9).rows == (("topic",),)
 
 
 def test_an_ingest_says_whose_runs_it_replaces(tmp_path: Path) -> None:

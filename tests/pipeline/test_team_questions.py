@@ -37,6 +37,17 @@ HALTS = {
     ),
     "no member was started by command": ([("suspend", 1000, 1010)], 1, 0),
     "answers came again long before": ([("suspend", 500, 510)], 0.1, 1),
+    "answers came again long before the next resume": (
+        [("suspend", 500, 510), ("suspend", 2500, 2510), ("resume", 2600, 2610)],
+        0.1 + 0.11,
+        1,
+    ),
+    "answers came again long before a refused start": (
+        [("suspend", 500, 510), Command("start", 2900, 2950, holds=False)],
+        0.1,
+        1,
+    ),
+    "answered while the start goes on": ([("shutdown", 700, 710), ("start", 720, 1200)], 1.3, 0),
     "a suspend that no member took": ([Command("suspend", 500, 800, holds=False)], 0, 1),
     "a shutdown that one member survived": ([Command("shutdown", 900, 1000, holds=False)], 0, 1),
     "one member ended by force": ([Command("end by force", 500, 510, members=[1])], 0, 1),

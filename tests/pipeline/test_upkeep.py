@@ -306,6 +306,12 @@ def test_runs_end_by_their_age(lake: Path, tmp_path: Path, capsys: pytest.Captur
         assert "name runs with --run, or an age with --older-than, and not both" in capsys.readouterr().err
 
 
+def test_the_age_of_a_run_without_a_time_is_that_of_its_first_ingest(lake: Path) -> None:
+    as_of_another_version(lake, ingested="2020-01-01T10:00:00+00:00", ingested_by="0.9")
+    ingest(None, [lake.parent / "a"], str(lake))
+    assert upkeep.older_than(open_lake(str(lake)), 90) == ["a", "b", "c"]
+
+
 def test_info_counts_files_and_rows(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["lake", "info", "--lake", str(lake), "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 _KILLED_AT = """
 import os, signal, sys
@@ -74,7 +75,13 @@ def table_files(lake: Path, table: str) -> list[Path]:
 
 
 def as_of_another_version(lake: Path, **more: str) -> None:
-    """As if another version of Upheaval had written all that is there, in `runs` with these values, too."""
+    """As if another version of Upheaval had written the runs that are there, in `runs` with these values, too."""
+    for table in ("runs", "verdicts"):
+        rewritten(lake, table, made_by="another version", **(more if table == "runs" else {}))
+
+
+def rewritten(lake: Path, table: str, **values: str | None) -> None:
+    """As if all rows of a table had these values."""
     from upheaval_pipeline.arrow_schema import arrow_schema
     from upheaval_pipeline.delta import replace
     from upheaval_pipeline.lake import open_lake
@@ -82,10 +89,19 @@ def as_of_another_version(lake: Path, **more: str) -> None:
     from upheaval_pipeline.tables import STORED
 
     opened = open_lake(str(lake))
-    for table in ("runs", "verdicts"):
-        files = opened.tables[table]
-        rows = opened.dataset([file.path for file in files], arrow_schema(STORED[table])).to_table()
-        values = {"made_by": "another version", **(more if table == "runs" else {})}
-        for name, value in values.items():
-            rows = rows.set_column(rows.schema.get_field_index(name), name, pa.array([value] * rows.num_rows))
-        replace(opened.place, table, files, files_of(write_rows(str(lake), table, rows.to_batches())))
+    files = opened.tables[table]
+    rows = opened.dataset([file.path for file in files], arrow_schema(STORED[table])).to_table()
+    for name, value in values.items():
+        column = pa.array([value] * rows.num_rows, pa.string())
+        rows = rows.set_column(rows.schema.get_field_index(name), name, column)
+    replace(opened.place, table, files, files_of(write_rows(str(lake), table, rows.to_batches())))
+
+
+def damage_page(file: Path, column: str) -> None:
+    """Change the last byte of the first pages of a column of a file of rows."""
+    group = pq.ParquetFile(file).metadata.row_group(0)
+    chunks = (group.column(number) for number in range(group.num_columns))
+    chunk = next(chunk for chunk in chunks if chunk.path_in_schema.startswith(column))
+    data = bytearray(file.read_bytes())
+    data[(chunk.dictionary_page_offset or chunk.data_page_offset) + chunk.total_compressed_size - 1] ^= 0xFF
+    file.write_bytes(data)
