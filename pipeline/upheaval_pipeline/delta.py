@@ -24,8 +24,8 @@ TRIES: Final = 100
 """Each failed one means that another writer committed."""
 _ARROW: Final = re.compile(r"\x1b\[\d*m|\u21b3")
 _ENDS: Final = ("min.run", "max.run", "min.batch", "max.batch")
-# Without names, Delta has bounds of the first 32 columns.
-_CONFIGURATION: Final = {"delta.dataSkippingStatsColumns": "run,batch"}
+# Delta reads bounds of the first 32 columns only, unless a table names another number; -1 is all of them.
+_CONFIGURATION: Final = {"delta.dataSkippingNumIndexedCols": "-1"}
 _REASON_LENGTH: Final = 400
 
 

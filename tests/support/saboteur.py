@@ -159,6 +159,7 @@ class LyingNode:
         self._saboteur = saboteur
         self.incarnation = node.incarnation
         self.turns = node.turns
+        self.parts = node.parts
 
     def kill(self, component: str | None = None) -> None:
         if not self._saboteur.is_idle:
