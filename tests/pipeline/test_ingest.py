@@ -111,7 +111,7 @@ def test_the_same_run_twice_is_refused(tmp_path: Path, spark: Any) -> None:
 
 
 def test_files_are_read_in_several_parts_without_loss(tmp_path: Path, spark: Any) -> None:
-    built = good_run(1500, echo_length=4000)
+    built = good_run(6000, echo_length=4000)
     built.write(tmp_path)
     recording = sources.load(spark, "recording", [tmp_path])
     assert recording.rdd.getNumPartitions() > 3  # a member has one recording

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Iterator
@@ -124,7 +125,7 @@ class OneProcess:
         return time.monotonic_ns()
 
     def let_pass(self, seconds: float) -> None:
-        time.sleep(seconds)
+        threading.Event().wait(seconds)
 
     def wait_until(self, condition: Any, timeout_s: float, what: str) -> None:
         wait_until(condition, timeout_s=timeout_s, describe=lambda: what)
