@@ -300,10 +300,6 @@ class ProcessCluster(LiveCluster[ProcessMember]):
     def _prepare(self) -> None:
         if not any(process.member_id >= 0 for process in processes_of(self.config.run_id)):
             ports.require_free(self.config.base_port, self.config.members)
-            if self._links is None:
-                # A harness that was killed has left the addresses of its proxies.
-                for member in self.members:
-                    member.configure()
 
     def down(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """End everything and remove the sockets."""
