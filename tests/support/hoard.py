@@ -75,7 +75,7 @@ def require_one_ended(
         fault = cluster.chaos.inject(f"memory-limit member-{victim} megabytes={used(target, victim) // MIB + 3}")
         assert target.spared == {victim}
         node = target.node(victim)
-        wait_until(lambda: not node.incarnation(), timeout_s=_PATIENT_S, describe=lambda: "the kernel ends nobody")
+        wait_until(lambda: not node.incarnation(), timeout_s=_PATIENT_S, describe=lambda: "the kernel ends no member")
         fault.heal()
         assert not target.spared
         cluster.wait_until_caught_up(victim, _PATIENT_S)
