@@ -242,6 +242,9 @@ class ElectionBase:
         return joined if last is None else self._rules.log_term(joined, last.leadership_term_id)
 
     def _quorum_position(self, now: Now) -> Position:
+        """The position up to which a quorum has recorded the log of this leader, itself included."""
+        # However long replay and services took: a leader never counts itself as silent.
+        self._self.record(self.leadership_term_id, self.append_position, now.ns)
         # Differs from Aeron (docs/protocol.md, E7): Aeron counts any position of an active member. A log that ends in
         # the same term as ours is a prefix or an extension of it, and a log reported under our new term was copied from
         # ours. No other position says anything about our log.

@@ -16,7 +16,6 @@ class LeaderStates(ElectionBase):
     def _leader_log_replication(self, now: Now) -> int:
         # This member is the first of the quorum that names the new term.
         self._name_new_term(now, self.append_position)
-        self._self.record(self.leadership_term_id, self.append_position, now.ns)
         quorum = self._quorum_position(now)
         work = self._announce_term_on_interval(now, quorum) + self._publish_commit_on_interval(now, quorum)
         if quorum >= self.append_position:
@@ -29,7 +28,6 @@ class LeaderStates(ElectionBase):
         work = 0
         if self._replay is None:
             self.is_leader_startup = self._is_node_startup
-            self._self.record(self.leadership_term_id, self.append_position, now.ns)
             if self.log_position < self.append_position:
                 self._replay = self._log.replay(self.log_position, self.append_position)
                 work = 1

@@ -221,8 +221,6 @@ class MemberLog:
 
     def commit(self, now: Now, leadership_term_id: TermId, append_position: Position, quorum_position: Position) -> int:
         """Commit up to `quorum_position`. A position that went backwards commits nothing and is reported once."""
-        # Followers may come late. Until then this member must remain an active part of its own quorum.
-        self._context.own.record(leadership_term_id, append_position, now.ns)
         commit = self.commit_position
         reached = self.publisher.whole_entries(min(quorum_position, append_position))
         if reached <= commit and now.ns < self._last_commit_send_ns + self._interval_ns:

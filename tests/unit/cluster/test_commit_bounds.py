@@ -4,9 +4,10 @@ import pytest
 
 from support.archive_world import Syncs
 from support.cluster_world import ClusterWorld, Member
+from upheaval_node.cluster.election_states import ElectionState
 from upheaval_node.errors import TimeoutExpired
 from upheaval_node.settings import profile_settings
-from upheaval_node.types import Position
+from upheaval_node.types import MS, Position
 
 
 def started() -> tuple[ClusterWorld, Member, Member, Member]:
@@ -155,3 +156,30 @@ def test_a_catch_up_adds_the_live_log_a_quarter_of_a_term_before_its_end() -> No
     assert not follower_log.has_live_destination
     log.catch_up(world.now, log.commit_position, Position(received + window))
     assert follower_log.has_live_destination
+
+
+@pytest.mark.parametrize("state", [ElectionState.LEADER_REPLAY, ElectionState.LEADER_INIT])
+def test_a_new_leader_whose_service_is_slow_takes_back_no_commit_position(state: ElectionState) -> None:
+    world, leader, *_ = started()
+    world.echo(world.client(), [b"x"])
+    world.kill(leader.id)
+    world.clients.clear()
+
+    def opening() -> list[Member]:
+        elections = ((member, member.module.election) for member in world.members.values())
+        return [member for member, election in elections if election and election.state is state]
+
+    while not opening():
+        world.ns += 0 if world.turn() else MS
+    (successor,) = opening()
+    successor.agents.remove(successor.container)
+    world.advance(world.settings.cluster.timeouts.leader_heartbeat_ns // MS + 100)
+    successor.agents.append(successor.container)
+    world.until(lambda: successor.is_leader)
+    assert successor.module.leadership_term_id == leader.module.leadership_term_id + 1
+    positions = [
+        (int(str(fields["leadership_term_id"])), int(str(fields["log_position"])))
+        for fields in successor.trace.named("send")
+        if fields["message"] == "CommitPosition"
+    ]
+    assert positions == sorted(positions)
