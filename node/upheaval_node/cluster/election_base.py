@@ -243,7 +243,7 @@ class ElectionBase:
 
     def _quorum_position(self, now: Now) -> Position:
         """The position up to which a quorum has recorded the log of this leader, itself included."""
-        # However long replay and services took: a leader never counts itself as silent.
+        # Differs from Aeron (docs/protocol.md, E22): however long replay and services took, this leader is active.
         self._self.record(self.leadership_term_id, self.append_position, now.ns)
         # Differs from Aeron (docs/protocol.md, E7): Aeron counts any position of an active member. A log that ends in
         # the same term as ours is a prefix or an extension of it, and a log reported under our new term was copied from
