@@ -245,11 +245,11 @@ class HostInjection:
     def seen(self) -> Proof | None:
         """The evidence of all hosts and members; None while one of them has none."""
         try:
-            shown = [self._seen_of(member_id, before) for member_id, before in self._before.items()]
+            evidence = [self._seen_of(member_id, before) for member_id, before in self._before.items()]
         except UnknownOutcome as error:
             return Proof(False, str(error))
-        self._took_effect = self._took_effect or all(shown)
-        return Proof(True, "; ".join(shown)) if all(shown) else None
+        self._took_effect = self._took_effect or all(evidence)
+        return Proof(True, "; ".join(evidence)) if all(evidence) else None
 
     def heal(self) -> None:
         """Undo the fault, and start the members that it ended."""
@@ -293,8 +293,8 @@ class HostInjection:
 
     def seen_healed(self) -> Proof | None:
         """The evidence of all hosts and members; None while one of them has none."""
-        shown = [self._seen_healed_of(member_id, before) for member_id, before in self._before.items()]
-        return Proof(True, "; ".join(shown)) if all(shown) else None
+        evidence = [self._seen_healed_of(member_id, before) for member_id, before in self._before.items()]
+        return Proof(True, "; ".join(evidence)) if all(evidence) else None
 
     def require_possible(self) -> None:
         """Raises `UnknownOutcome` when one of its hosts cannot be hit now."""
@@ -495,8 +495,8 @@ class HostInjection:
         now = self._look_at(member_id)
         if now.memory.limits != {None} or not now.parts.keys() >= before.parts.keys():
             return ""
-        shown = f"member {member_id} runs, and the kernel states no limit of its memory"
-        return "; ".join(filter(None, (shown, _ended_between(member_id, before.memory, now.memory))))
+        evidence = f"member {member_id} runs, and the kernel states no limit of its memory"
+        return "; ".join(filter(None, (evidence, _ended_between(member_id, before.memory, now.memory))))
 
     def _seen_recording(self, member_id: int) -> str:
         healed, names = self._healed[member_id], self._target.node(member_id).incarnation()
@@ -534,9 +534,9 @@ def _ended_between(member_id: int, since: MemoryWork, now: MemoryWork) -> str:
 def ended_for_memory(fault: FaultRecord) -> Mapping[int, int]:
     """How many processes of which members the kernel ended under a limit of their memory, as the proofs show."""
     proofs = (fault.inject_proof, fault.heal_proof) if fault.what == HostFaultKind.MEMORY_LIMIT else ()
-    shown = [pair for proof in proofs if proof is not None and proof.holds for pair in _ENDED.findall(proof.evidence)]
+    ends = [pair for proof in proofs if proof is not None and proof.holds for pair in _ENDED.findall(proof.evidence)]
     ended: dict[int, int] = {}
-    for count, member_id in shown:
+    for count, member_id in ends:
         ended[int(member_id)] = max(int(count), ended.get(int(member_id), 0))
     return ended
 

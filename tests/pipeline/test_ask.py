@@ -311,15 +311,15 @@ def test_a_question_without_an_answer_says_what_the_lake_lacks(
 ) -> None:
     lake = str(tmp_path / "lake")
     ingest_campaigns([written(tmp_path / "one", some("1", 3, 0))], lake)
-    found = list(zip(QUESTIONS, all_asked(lake, [each.sql for each in QUESTIONS], 9), strict=True))
-    without = [question for question, answer in found if not answer.rows]
+    answers = list(zip(QUESTIONS, all_asked(lake, [each.sql for each in QUESTIONS], 9), strict=True))
+    without = [question for question, answer in answers if not answer.rows]
     of_campaigns = ("coverage", "campaigns", "campaign-faults")
     assert [each.name for each in without] == [each.name for each in QUESTIONS if each.name not in of_campaigns]
-    show_answers(found, as_json=False)
+    show_answers(answers, as_json=False)
     assert [line for line in capsys.readouterr().out.splitlines() if line.startswith("nothing: ")] == [
         f"nothing: {each.without}" for each in without
     ]
-    text = page(lake, summary_of(lake), found)
+    text = page(lake, summary_of(lake), answers)
     assert "0 runs · 1 campaign<" in text
     assert text.count(">nothing: ") == len(without)
     assert text.partition("<script")[0].count('id="plot-') == 2
@@ -328,9 +328,9 @@ def test_a_question_without_an_answer_says_what_the_lake_lacks(
 def test_a_lake_without_campaigns_says_so_in_a_line(runs: dict[str, RunFolder], tmp_path: Path) -> None:
     ingest(None, [runs["hand-made"].path], str(tmp_path / "lake"))
     wanted = [each for each in QUESTIONS if each.name in ("campaigns", "campaign-faults")]
-    found = list(zip(wanted, all_asked(str(tmp_path / "lake"), [each.sql for each in wanted], 9), strict=True))
-    assert [answer.rows for _, answer in found] == [(), ()]
-    text = page("lake", summary_of(str(tmp_path / "lake")), found)
+    answers = list(zip(wanted, all_asked(str(tmp_path / "lake"), [each.sql for each in wanted], 9), strict=True))
+    assert [answer.rows for _, answer in answers] == [(), ()]
+    text = page("lake", summary_of(str(tmp_path / "lake")), answers)
     assert text.count(">nothing: no campaign: `upheaval ingest` takes the folders of `upheaval campaign --out`") == 2
 
 

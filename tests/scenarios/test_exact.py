@@ -186,8 +186,8 @@ def test_exact_scripts_run_nowhere_else(tmp_path: Path, capsys: pytest.CaptureFi
 
 def test_a_member_that_does_not_run_is_not_killed(tmp_path: Path) -> None:
     script = "title x\nexact members=3\nkill member-0\nexpect Vote\nend\n"
-    said = finding(run(script, tmp_path / "run"), Promise.RUN_ENDED)
-    assert said == (Verdict.UNKNOWN, "member 0 is not running: nothing to kill")
+    judged = finding(run(script, tmp_path / "run"), Promise.RUN_ENDED)
+    assert judged == (Verdict.UNKNOWN, "member 0 is not running: nothing to kill")
     assert list(RunFolder(tmp_path / "run").read_faults()) == []
 
 

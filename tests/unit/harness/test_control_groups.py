@@ -88,15 +88,15 @@ both = pytest.mark.parametrize("root", [1, 2], indirect=True)
 def test_the_hierarchy_with_the_controller_is_found_and_the_groups_in_it(
     controller: Controller, root: Path, tmp_path: Path
 ) -> None:
-    found = hierarchy(controller)
-    root = tmp_path / ("unified" if found.is_unified else controller.value)
-    assert found.root == root
-    version = 2 if found.is_unified else 1
-    assert found.group_of(in_group(tmp_path, "/docker/abc", version, PID)) == root / "docker/abc"
+    groups = hierarchy(controller)
+    root = tmp_path / ("unified" if groups.is_unified else controller.value)
+    assert groups.root == root
+    version = 2 if groups.is_unified else 1
+    assert groups.group_of(in_group(tmp_path, "/docker/abc", version, PID)) == root / "docker/abc"
     # As a process shows whose group is outside of this name space.
-    assert found.group_of(in_group(tmp_path, "/../docker/abc", version, PID)) is None
-    assert found.group_of(PID + 1) is None
-    assert found.parents() == [root / "own/scope", root / "own", root]
+    assert groups.group_of(in_group(tmp_path, "/../docker/abc", version, PID)) is None
+    assert groups.group_of(PID + 1) is None
+    assert groups.parents() == [root / "own/scope", root / "own", root]
 
 
 @both

@@ -57,7 +57,7 @@ class CommandEvidence:
     spans: Sequence[MemberSpans] = field(default_factory=tuple)
 
 
-def admin_commands_proved(controls: Sequence[ControlRecord], shown: CommandEvidence) -> list[Result]:
+def admin_commands_proved(controls: Sequence[ControlRecord], evidence: CommandEvidence) -> list[Result]:
     """Unknown when an admin command has no proof of its effect, or evidence contradicts it."""
     promise = Promise.ADMIN_COMMANDS_PROVED
     unproved = next((control for control in controls if not control.proof.holds), None)
@@ -66,17 +66,17 @@ def admin_commands_proved(controls: Sequence[ControlRecord], shown: CommandEvide
     try:
         for line, control in enumerate(controls, 1):
             _require_record(line, control)
-            _require_leader(line, control, shown.spans)
-            _require_all_listed(line, control, shown)
-            _require_moves(line, control, shown.traces)
-        own = [action for action in shown.actions or () if action.position > shown.restored]
-        if shown.actions is not None:
-            _require_suspended(shown.actions, shown.traces)
-            _require_entries(controls, own, has_all_commands=shown.has_all_commands)
+            _require_leader(line, control, evidence.spans)
+            _require_all_listed(line, control, evidence)
+            _require_moves(line, control, evidence.traces)
+        logged = [action for action in evidence.actions or () if action.position > evidence.restored]
+        if evidence.actions is not None:
+            _require_suspended(evidence.actions, evidence.traces)
+            _require_entries(controls, logged, has_all_commands=evidence.has_all_commands)
     except Broken as broken:
         return [broken.finding(promise)]
     if not controls:
-        ordered = f", and the log orders a {own[0].what} at position {own[0].position}" if own else ""
+        ordered = f", and the log orders a {logged[0].what} at position {logged[0].position}" if logged else ""
         return [NotApplicable(promise, f"no admin command was recorded{ordered}")]
     return [Finding(promise, Verdict.VALID, "; ".join(f"{control.what}: {control.proof}" for control in controls))]
 
@@ -111,18 +111,19 @@ def _require_leader(line: int, control: ControlRecord, spans: Sequence[MemberSpa
     raise _broken(line, control, detail, leader)
 
 
-def _require_all_listed(line: int, control: ControlRecord, shown: CommandEvidence) -> None:
+def _require_all_listed(line: int, control: ControlRecord, evidence: CommandEvidence) -> None:
     """The record has each member that ran throughout, or ran when the command was to end it, and had no fault."""
     begin_ns, end_ns = control.begin_ns, control.end_ns
     if control.what in ENDINGS:
         end_ns = begin_ns + AROUND_NS
     elif control.what not in _OF_ALL:
         return
-    for facts in shown.traces:
+    for facts in evidence.traces:
         if str(facts.member_id) in control.members:
             continue
         life = next((life for life in facts.lives if ran_through(life, begin_ns, end_ns)), None)
-        if life is not None and not any(trouble.hits(facts.member_id, begin_ns, end_ns) for trouble in shown.troubles):
+        hit = any(trouble.hits(facts.member_id, begin_ns, end_ns) for trouble in evidence.troubles)
+        if life is not None and not hit:
             where = f"{facts.name}:{life.line}"
             raise _broken(line, control, f"leaves out member {facts.member_id}, which ran ({where})", facts.member_id)
 
@@ -229,8 +230,8 @@ def _check(evidence: Evidence) -> list[Result]:
     has_all = run.scenario_file.exists() and evidence.is_over
     actions = None if log is None else log.events.actions
     faults = list(fault_troubles(evidence.faults, evidence.traces))
-    shown = CommandEvidence(actions, restored, has_all, evidence.traces, faults, evidence.spans)
-    return admin_commands_proved(evidence.controls, shown)
+    of_commands = CommandEvidence(actions, restored, has_all, evidence.traces, faults, evidence.spans)
+    return admin_commands_proved(evidence.controls, of_commands)
 
 
 COMMANDS: Final = Checker(

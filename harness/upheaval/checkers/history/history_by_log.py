@@ -102,11 +102,11 @@ def _check_linearizable(evidence: Evidence) -> Iterable[Result]:
         return [_unjudgeable(Promise.LINEARIZABLE, why, evidence)]
     committed = evidence.logs.bounds.commit_position
     end = log.end_position if committed is None else min(log.end_position, committed)
-    own = check_own_model(evidence.run, evidence.manifest, evidence.placed_calls, log.calls, log.member_id, end)
-    by_model = [finding for finding in own if finding.promise == Promise.LINEARIZABLE]
+    of_model = check_own_model(evidence.run, evidence.manifest, evidence.placed_calls, log.calls, log.member_id, end)
+    by_model = [finding for finding in of_model if finding.promise == Promise.LINEARIZABLE]
     if by_model:
         by_model.extend(_doubted(Promise.LINEARIZABLE, evidence))
-    promised = [finding for finding in own if finding.promise != Promise.LINEARIZABLE]
+    promised = [finding for finding in of_model if finding.promise != Promise.LINEARIZABLE]
     lost = witness.lost_rows(evidence.placed)
     if lost:
         findings = [_not_explained(len(lost), evidence.operations.at(lost[0])), *by_model]

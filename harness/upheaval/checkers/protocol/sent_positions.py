@@ -52,12 +52,12 @@ class SentPositions:
                 # Whether a leader announced its term is the matter of other rules.
                 continue
             if self._sent.get(key, _NOTHING) < position:
-                shown = ", ".join(
+                fields = ", ".join(
                     f"{of_name} {value}" for of_name, value in zip(_MESSAGES[message][1], of, strict=True)
                 )
                 detail = (
                     f"member {event.member_id} received a {message} of member {sender} with {name} {position} "
-                    f"({shown}), which member-{sender}/trace.jsonl does not have as sent"
+                    f"({fields}), which member-{sender}/trace.jsonl does not have as sent"
                 )
                 yield sender, event.invalid(detail, sender, position=position)
 
