@@ -15,6 +15,7 @@ from upheaval.campaign.campaign import Summary, run_campaign
 from upheaval.campaign.goals.table import GOALS
 from upheaval.campaign.live import LiveSummary
 from upheaval.campaign.seed import (
+    OPERATIONS_MIN,
     Fate,
     SeedOutcome,
     SeedRun,
@@ -290,6 +291,12 @@ def test_a_seed_that_shows_too_little_is_inconclusive(change: dict[str, object])
     assert summary.verdict is Verdict.UNKNOWN
     summary.add(outcome(full))
     assert summary.verdict is Verdict.VALID
+
+
+def test_a_load_that_faults_interrupt_for_long_goes_on_until_its_seed_counts(tmp_path: Path) -> None:
+    interrupted = try_seed(9702032, None, tmp_path)
+    assert interrupted.operations >= OPERATIONS_MIN
+    assert not interrupted.is_inconclusive
 
 
 @pytest.mark.pure
