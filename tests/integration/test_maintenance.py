@@ -1,5 +1,6 @@
 """Upgrades and new hosts, under load and judged from the run; what cannot be done is one line and changes nothing."""
 
+import json
 import signal
 from pathlib import Path
 
@@ -48,6 +49,7 @@ def test_clients_go_on_over_an_upgrade_and_a_new_host(tmp_path: Path, seeded: bo
 def test_no_member_stops_after_one_that_was_renewed_has_died(tmp_path: Path) -> None:
     cluster = ProcessCluster.create(tmp_path / "c")
     renewed: list[int] = []
+    version = parse_app_version("0.2.0")
 
     def die(text: str) -> None:
         renewed.append(int(text.split()[1]))
@@ -58,8 +60,12 @@ def test_no_member_stops_after_one_that_was_renewed_has_died(tmp_path: Path) -> 
     try:
         cluster.up()
         with pytest.raises(UnknownOutcome, match="has ended: the remaining members were not touched"):
-            upgrade(cluster, ProcessHosts(cluster), Renewal(parse_app_version("0.2.0")), die)
+            upgrade(cluster, ProcessHosts(cluster), Renewal(version), die)
         assert [fault.members for fault in cluster.run.read_faults()] == [tuple(renewed)]
+        # A later command configures the member anew, as links through proxies do: its version remains.
+        again = ProcessCluster.open(tmp_path / "c").member(renewed[0])
+        again.configure()
+        assert json.loads(again.configuration.read_text())["settings"]["cluster"]["app_version"] == version
     finally:
         end_without_trace(cluster)
 

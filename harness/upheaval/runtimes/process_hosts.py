@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from upheaval.errors import UsageError
 from upheaval.records import write_atomically
+from upheaval.runtimes import cluster_file
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.runtimes.renewal import Renewal, note_system, require_version
 from upheaval.system import system_named
@@ -32,12 +33,16 @@ class ProcessHosts:
         return replace(renewal, system=system.upgraded_to(renewal.system)) if renewal.system else renewal
 
     def renew(self, member_id: int, renewal: Renewal) -> None:
-        """Write the versions to the configurations of the member and the cluster."""
+        """Write the versions to the configuration of the member and the file of the cluster."""
         if renewal.system:
             self._renew_system(member_id, renewal.system)
         if renewal.app_version is None:
             return
-        path = self._cluster.member(member_id).folder / "config.json"
+        cluster = self._cluster
+        cluster.config = replace(cluster.config, app_version=renewal.app_version)
+        cluster_file.save(cluster.config, cluster.runtime, cluster.folder)
+        # In place: the member keeps the addresses of its proxies.
+        path = cluster.member(member_id).folder / "config.json"
         fields = json.loads(path.read_text(encoding="utf-8"))
         settings = fields.setdefault("settings", {})
         settings.setdefault("cluster", {})["app_version"] = renewal.app_version
