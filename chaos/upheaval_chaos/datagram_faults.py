@@ -123,7 +123,7 @@ class DatagramFault:
     def require_possible(self, members: int) -> None:
         """The links must exist, whichever member leads."""
         require_some_leader(
-            members, lambda roster: links_between(self, self.sources.select(roster), self.targets.select(roster))
+            members, lambda roster: links_between(self, self.sources.possible(roster), self.targets.possible(roster))
         )
 
     def aim(self, target: Target, *, tries: bool = True) -> "DatagramInjection":  # noqa: ARG002 - probes only are seen

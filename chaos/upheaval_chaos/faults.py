@@ -206,6 +206,11 @@ class Who(Protocol):
         never is.
         """
 
+    def possible(self, roster: Roster) -> list[int]:
+        """All members that it may select while the victims of the faults that it names are not known. Raises as
+        `select`.
+        """
+
     def sparing(self, victims: Callable[[str], Sequence[int]]) -> "Who":
         """The same target with the victims of the named faults, which it spares."""
 
@@ -259,6 +264,11 @@ class Members:
             raise UsageError("a cluster of one member has no followers")
         return followers[:1] if self.selector is Selector.FOLLOWER else followers
 
+    def possible(self, roster: Roster) -> list[int]:
+        """Any follower, if it is one that no fault has hit."""
+        is_any = self.selector is Selector.FOLLOWER and self.other_than
+        return (replace(self, selector=Selector.FOLLOWERS) if is_any else self).select(roster)
+
     def sparing(self, victims: Callable[[str], Sequence[int]]) -> "Members":
         """The same set with the victims of the fault that it names."""
         return replace(self, spared=tuple(victims(self.other_than))) if self.other_than else self
@@ -277,6 +287,10 @@ class Group:
     def select(self, roster: Roster) -> list[int]:
         """Each member once, in the order of the parts."""
         return list(dict.fromkeys(member_id for part in self.parts for member_id in part.select(roster)))
+
+    def possible(self, roster: Roster) -> list[int]:
+        """The union of those of the parts."""
+        return list(dict.fromkeys(member_id for part in self.parts for member_id in part.possible(roster)))
 
     def sparing(self, victims: Callable[[str], Sequence[int]]) -> "Group":
         """Each part with the victims of the fault that it names."""

@@ -107,7 +107,7 @@ class LinkFault:
     def require_possible(self, members: int) -> None:
         """The links must exist, whichever member leads."""
         require_some_leader(
-            members, lambda roster: _links(self, self.sources.select(roster), self.targets.select(roster))
+            members, lambda roster: _links(self, self.sources.possible(roster), self.targets.possible(roster))
         )
 
     @property

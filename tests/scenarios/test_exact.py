@@ -158,6 +158,11 @@ def test_a_script_that_does_not_get_to_its_end_is_unknown(tmp_path: Path) -> Non
         ("client fill x", "test:1:13: position must be a number from 1 to 1000000000, not 'x'"),
         ("start member-0 follower=1", "test:1:16: unknown option 'follower': use one of leader"),
         ("wait sent Nothing from=member-0 to=member-1", "test:1:11: unknown message 'Nothing'"),
+        ("wait sent Vote from=member-1 to=member-1", "test:1:30: member-1 sends no message to itself"),
+        (
+            "wait sent Vote from=member-1 to=member-0 candidateMemberId=9",
+            "test:1:42: candidateMemberId: unknown member 9: this cluster has 3 members",
+        ),
         ("wait sent Vote to=member-1", "test:1:16: write from=member-N and to=member-N"),
         ("expect Vote\n a line", "test:1:8: the expected messages are not followed by `end`"),
         ("expect Vote mask\nend", "test:1:13: option mask needs a value: mask=VALUE"),

@@ -171,7 +171,9 @@ class _Reader:
         source, target = (self._member_of(line, options, end) for end in ends)
         if source is None or target is None:
             line.fail("write from=member-N and to=member-N")
-        return WaitSent(message, source, target, options.of_message(MESSAGES[message](), ends))
+        if source == target:
+            line.fail(f"member-{source} sends no message to itself", options.values["to"])
+        return WaitSent(message, source, target, options.of_message(MESSAGES[message](), ends, self._members))
 
     def _read_expect(self, line: Statement) -> None:
         """Read the lines that follow, up to `end`, verbatim."""

@@ -201,8 +201,10 @@ class Options:
         """The value, which must be one of `choices`."""
         return self._statement.one_of(self.values[name], name, choices) if name in self.values else otherwise
 
-    def of_message(self, message: Message, taken: Collection[str]) -> tuple[tuple[str, str], ...]:
-        """The other options, numbers without leading zeros: values that these fields of a message can have."""
+    def of_message(self, message: Message, taken: Collection[str], members: int) -> tuple[tuple[str, str], ...]:
+        """The other options, numbers without leading zeros: values that these fields of a message can have in a cluster
+        of so many members.
+        """
         for name, value in fields_of(message).items():
             word = self.values.get(name)
             if word is None:
@@ -211,6 +213,8 @@ class Options:
                 self.one_of(name, ("true", "false"))
             elif isinstance(value, int) and not _WHOLE.fullmatch(word.text):
                 self._statement.fail(f"{name} must be a number, not {word.text!r}", word)
+            elif name.lower().endswith("memberid") and not 0 <= int(word.text) < members:
+                self._statement.fail(f"{name}: unknown member {word.text}: this cluster has {members} members", word)
         return tuple((name, _canonical(word.text)) for name, word in self.values.items() if name not in taken)
 
 

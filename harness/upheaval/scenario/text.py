@@ -42,6 +42,7 @@ from upheaval_chaos.faults import (
     MemberFault,
     MemberFaultKind,
     Members,
+    Roster,
     Selector,
     Who,
     require_some_leader,
@@ -226,9 +227,10 @@ class _Reader:
             if Selector.CLIENTS in options.text(end).split(","):
                 line.fail(f"{end}: expected members, which send it to each other", options.values[end])
         source, target = (self._who(line, options.values[end]) if end in options else None for end in ends)
-        for who in filter(None, (source, target)):
-            line.checked(partial(require_some_leader, self._cluster.members, who.select))
-        return WaitSent(message, source, target, options.of_message(MESSAGES[message](), ends))
+        members, anyone = self._cluster.members, Members(Selector.ALL)
+        are_two = partial(_require_two, source or anyone, target or anyone)
+        line.checked(partial(require_some_leader, members, are_two))
+        return WaitSent(message, source, target, options.of_message(MESSAGES[message](), ends, members))
 
     def _read_fault(self, line: Statement) -> None:
         name = line.take_name("name of the fault")
@@ -379,6 +381,13 @@ class _Reader:
             known = f"there is {', '.join(sorted(names))}" if names else "there is none here"
             line.fail(f"no fault is called {word.text!r}: {known}{did_you_mean(word.text, names)}", word)
         return word.text
+
+
+def _require_two(source: Who, target: Who, roster: Roster) -> None:
+    """Raises `UsageError` when no member is the source and another one the target."""
+    sources, targets = source.possible(roster), target.possible(roster)
+    if len({*sources, *targets}) < 2:
+        raise UsageError(f"from {source} to {target}: no member sends a message to itself")
 
 
 def parse_scenario(text: str, *, name: str, where: str) -> Scenario:

@@ -183,6 +183,16 @@ def test_every_statement_is_read() -> None:
         ("wait sent Vote to=leader,victim", "1:1: victim needs the name of a fault: victim!NAME"),
         ("wait sent Vote vote=yes", "1:16: unknown vote 'yes': use one of true, false"),
         ("wait sent Vote candidateTermId=x", "1:16: candidateTermId must be a number, not 'x'"),
+        ("wait sent Vote from=leader to=leader", "1:1: from leader to leader: no member sends a message to itself"),
+        ("wait sent Vote from=member-1 to=member-1", "1:1: from member-1 to member-1: no member sends"),
+        (
+            "wait sent Vote from=follower to=follower,follower",
+            "1:1: from follower to follower,follower: no member sends",
+        ),
+        ("wait sent Vote from=member-3", "1:16: unknown member-3: this cluster has 3 members"),
+        ("wait sent Vote from=backup", "1:16: unknown target 'backup'"),
+        ("wait sent Vote candidateMemberId=3", "1:16: candidateMemberId: unknown member 3: this cluster has 3 members"),
+        ("wait sent TerminationAck memberId=-1", "1:26: memberId: unknown member -1: this cluster has 3 members"),
         ("promise to be good", "1:9: unknown promise 'to be good'"),
         ("cluster members=0", "1:9: members must be a number"),
         ("cluster members=10", "1:9: a cluster has 1 to 9 members"),
@@ -262,10 +272,34 @@ def test_a_limit_of_memory_is_not_combined_with_what_is_only_simulated(other: st
         parse_scenario(text, name="bad", where="bad")
 
 
-def test_a_cluster_of_one_has_no_follower_that_sends_a_message() -> None:
-    text = "title x\ncluster members=1\nwait sent Vote from=follower\nwait operations 1"
-    with pytest.raises(ScenarioError, match=r"3:1: a cluster of one member has no followers"):
+@pytest.mark.parametrize(
+    ("members", "ends", "why"),
+    [
+        (1, "from=follower", "a cluster of one member has no followers"),
+        (1, "", "from all to all: no member sends a message to itself"),
+        (1, "from=leader", "from leader to all: no member sends a message to itself"),
+        (2, "from=follower to=followers", "from follower to followers: no member sends a message to itself"),
+    ],
+)
+def test_a_message_that_no_cluster_of_that_size_sends_is_refused(members: int, ends: str, why: str) -> None:
+    text = f"title x\ncluster members={members}\nwait sent Vote {ends}\nwait operations 1"
+    with pytest.raises(ScenarioError, match=f"3:1: {why}$"):
         parse_scenario(text, name="x", where="x")
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "wait sent Vote from=leader to=member-0",
+        "wait sent Vote from=follower to=follower!a",
+        "wait sent Vote from=victim!a to=victim!a candidateMemberId=02",
+        "inject b blackhole follower -> follower!a",
+        "inject b reset member-1,follower!a <-> follower!a",
+    ],
+)
+def test_ends_that_may_be_different_members_are_read(step: str) -> None:
+    text = f"title x\ninject a kill follower\n{step}\nwait operations 1"
+    assert len(parse_scenario(text, name="x", where="x").steps) == 3
 
 
 @pytest.mark.parametrize(("value", "read"), [("007", "7"), ("-0", "0"), ("-1", "-1")])
