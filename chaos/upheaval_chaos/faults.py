@@ -265,7 +265,7 @@ class Members:
         return followers[:1] if self.selector is Selector.FOLLOWER else followers
 
     def possible(self, roster: Roster) -> list[int]:
-        """Any follower, if it is one that no fault has hit."""
+        """A follower that spares the victims of a fault may be any follower."""
         is_any = self.selector is Selector.FOLLOWER and self.other_than
         return (replace(self, selector=Selector.FOLLOWERS) if is_any else self).select(roster)
 

@@ -29,8 +29,8 @@ def click(browser: Browser, selector: str) -> None:
     browser.value(f"document.querySelector({json.dumps(selector)}).click()")
 
 
-def open_page(browser: Browser, server: PageServer) -> Callable[[str], None]:
-    """Open the page of the cluster `shop` and wait for a leader. Returns what waits for a condition on the page."""
+def open_page(browser: Browser, server: PageServer, name: str = "shop") -> Callable[[str], None]:
+    """Open the page of the cluster and wait for a leader. Returns what waits for a condition on the page."""
 
     def wait_for(expression: str) -> None:
         wait_until(
@@ -40,7 +40,7 @@ def open_page(browser: Browser, server: PageServer) -> Callable[[str], None]:
         )
 
     browser.visit(server.address)
-    browser.visit(f"http://127.0.0.1:{server.port}/live/shop")
+    browser.visit(f"http://127.0.0.1:{server.port}/live/{name}")
     wait_for("/^member \\d leads$/.test(document.getElementById('badge').textContent)")
     return wait_for
 

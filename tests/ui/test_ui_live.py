@@ -172,6 +172,22 @@ def test_a_cluster_is_loaded_broken_healed_saved_as_a_scenario_and_ended_by_butt
     assert broken.keys() <= OF_TIME, broken
 
 
+def test_a_fault_of_a_command_is_healed_by_its_button(server: PageServer, tmp_path: Path) -> None:
+    assert start(server, name="hand", members=1).status == 200
+    with ProcessCluster.open(server.folder / "hand") as cluster, Browser(tmp_path / "profile") as browser:
+        wait_for = open_page(browser, server, "hand")
+        assert main(["kill", "--dir", str(cluster.folder), "0"]) == 0
+        wait_for("document.querySelector('#fault-list li.on button')?.textContent === 'heal'")
+        click(browser, "#fault-list li.on button")
+        wait_for("document.querySelector('#fault-list li:not(.on)')?.textContent.includes('running: ')")
+        wait_for("document.getElementById('done').textContent.endsWith(' heal kill-1: done')")
+        wait_for("document.getElementById('badge').textContent === 'member 0 leads'")
+        (killed,) = cluster.run.read_faults()
+        assert (killed.name, killed.is_proved) == ("", True)
+        assert act(server, "heal", {"name": "kill-1"}, "hand").status == 400
+        assert act(server, "end", run="hand").status == 200
+
+
 def count(cluster: ProcessCluster) -> int:
     return len(list(cluster.run.read_history()))
 

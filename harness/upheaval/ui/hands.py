@@ -140,12 +140,17 @@ class Hands:
             if not proof.holds:
                 raise UnknownOutcome(f"heal {name}, {proof}")
             return
-        faults = [fault for fault in self.open_faults() if fault.name == name]
+        faults = [fault for fault in self.open_faults() if fault.name == name] or self._open_unnamed(name)
         if not faults:
             raise UsageError(f"no fault {name!r} to heal")
         if not all(map(_is_of_members, faults)):
             raise UsageError(f"fault {name!r} belongs to the program that injected it: heal it there")
         self._cluster.heal_recorded(faults)
+
+    def _open_unnamed(self, name: str) -> list[FaultRecord]:
+        numbered = enumerate(self._cluster.run.read_faults(), start=1)
+        faults = [fault for number, fault in numbered if not fault.name and name_of(fault, number) == name]
+        return [fault for fault in faults if fault.heal_end_ns is None]
 
     def _heal_record(self, fault: FaultRecord) -> None:
         """Faults of members may share a name: those of the commands have none."""
@@ -178,6 +183,13 @@ class Hands:
             finally:
                 self.doing = ""
                 self.done.append(Done(int(time.time() * 1000), what, answer, is_done))
+
+
+def name_of(fault: FaultRecord, number: int) -> str:
+    """What the page calls a fault: faults of commands have no names, so theirs is the one that a saved scenario has.
+    `number` counts the run's faults from 1.
+    """
+    return fault.name or f"{fault.what}-{number}"
 
 
 def _is_of_members(fault: FaultRecord) -> bool:

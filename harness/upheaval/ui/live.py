@@ -15,7 +15,7 @@ from upheaval.report.figures import percentile
 from upheaval.report.logs import last_lines
 from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.look import Look, rows_of
-from upheaval.ui.hands import Hands
+from upheaval.ui.hands import Hands, name_of
 from upheaval.ui.loads import PageLoad
 from upheaval.watch.output import Status
 from upheaval.watch.tails import LineTail
@@ -106,7 +106,7 @@ class LiveView:
             "leader": leader,
             "members": [row.to_fields() for row in rows],
             "stalls": self._traces.stalls,
-            "faults": [self._fault(fault, look.ns) for fault in faults],
+            "faults": [self._fault(fault, number, look.ns) for number, fault in enumerate(faults, start=1)],
             "commands": [asdict(control) for control in commands],
             "answers": self._answers.look(look.ns),
             "broken": [{**finding.to_fields(), "when_ns": finding.when_ns} for finding in self._broken.findings],
@@ -115,10 +115,10 @@ class LiveView:
             "done": [asdict(done) for done in self.hands.done[-_DONE_SHOWN:]],
         }
 
-    def _fault(self, fault: FaultRecord, now_ns: int) -> dict[str, Any]:
+    def _fault(self, fault: FaultRecord, number: int, now_ns: int) -> dict[str, Any]:
         heals_at = self.hands.heals_at.get(fault.name)
         return {
-            "name": fault.name,
+            "name": name_of(fault, number),
             "what": fault.what,
             "statement": fault.statement or f"{fault.what} {fault.where}",
             "begin_ns": fault.inject_begin_ns,

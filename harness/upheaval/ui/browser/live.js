@@ -57,7 +57,7 @@ function faultItem(fault) {
     element("b", { textContent: fault.statement }), isOn ? " on" : "", element("span", { className: "countdown" }),
     `: ${fault.evidence} `);
   item.dataset.name = fault.name;
-  if (isOn && $("doing") && fault.name) {
+  if (isOn && $("doing")) {
     const button = element("button", { type: "button", textContent: "heal" });
     button.addEventListener("click", () => ask("heal", { name: fault.name }));
     item.append(button);
