@@ -9,12 +9,12 @@ also with agents in the networks of containers.
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import replace
 from itertools import permutations
 from typing import TYPE_CHECKING, Final
 
-from upheaval.errors import EnvironmentFault, UsageError
+from upheaval.errors import UsageError
 from upheaval.execution.agents_watch import AgentsWatch
 from upheaval.execution.consensus_watch import ConsensusWatch
 from upheaval.runtime_names import DOCKER
@@ -149,9 +149,9 @@ class Forwarders:
                 place: self.api.create(place.name, self._endpoint(place.target, place.channel), protocol=protocol)
                 for place in places
             }
+            stack.callback(cluster.dial_directly)
             for source in dict.fromkeys(place.source for place in places):
                 cluster.dial_through(source, self._names(source))
-                stack.callback(self._dial_directly, source)
             self._stack = stack.pop_all()
 
     def close(self) -> None:
@@ -165,11 +165,6 @@ class Forwarders:
             for place, address in self.listen.items()
             if place.source == source
         }
-
-    def _dial_directly(self, source: int) -> None:
-        # A full disk must not keep the cluster from ending.
-        with suppress(EnvironmentFault):
-            self._cluster.dial_through(source, {})
 
     def _endpoint(self, end: int, leg: str) -> str:
         if leg in EGRESS:

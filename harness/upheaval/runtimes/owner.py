@@ -44,6 +44,11 @@ class Owner:
             return False
         return not self.pid.isdigit() or process_start(int(self.pid)) != self.start
 
+    @property
+    def listens_here(self) -> bool:
+        """Whether it may still listen on this machine's loopback."""
+        return not self.is_gone and self.place.split(" ")[:2] == _place().split(" ")[:2]
+
     def __str__(self) -> str:
         return f"{self.pid} {self.start} {self.place}"
 

@@ -23,6 +23,7 @@ from upheaval.runtimes.live import LiveCluster, LiveMember
 from upheaval.runtimes.member_files import FolderFiles
 from upheaval.runtimes.new_runs import made, new_manifest, with_base_port
 from upheaval.runtimes.node import STOP_TIMEOUT_S, LiveNode
+from upheaval.runtimes.owner import Owner
 from upheaval.runtimes.process_node import ProcessNode
 from upheaval.runtimes.volumes import save_abandoned
 from upheaval.security import policy as security
@@ -60,6 +61,8 @@ START_DELAY_MAX_S: Final = 30.0
 """How many seconds a start waits, at most, for a system that delays the return of a killed member."""
 _LOG_TAIL_LENGTH: Final = 4096
 _STACK: Final = ("at ", "... ")
+_PROXIES_OWNER: Final = "proxies.owner"
+"""The file that names the process with the proxies that members dial."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +177,7 @@ class ProcessMember(LiveMember[ProcessNode]):
 
     def _spawn(self, component: str) -> None:
         system = self._cluster.system
+        self._cluster.leave_lost_proxies()
         _wait_for_start(system, self, component)
         arguments = [*self.wrapper, *system.command(self.plan(component), self.configuration)]
         variables = {**self.variables, MEMBER_VARIABLE: str(self.member_id), COMPONENT_VARIABLE: component}
@@ -249,9 +253,7 @@ class ProcessCluster(LiveCluster[ProcessMember]):
             raise UsageError("an image is for containers: use --runtime docker")
         path = Path(folder).absolute()
         spec = made(spec, cls.runtime)
-        end_abandoned()
-        save_abandoned()
-        remove_abandoned_groups()
+        _clear_abandoned()
         spec = with_base_port(spec)
         cluster_file.require_usable(path)
         cluster = cls(path, spec, detached=detached)
@@ -281,11 +283,33 @@ class ProcessCluster(LiveCluster[ProcessMember]):
         return StaticResolver(self._client_names)
 
     def dial_through(self, source: int, names: Mapping[str, str]) -> None:
-        """Writes the names to the member's configuration for its next start; for clients they apply at once."""
+        """Writes the names to the member's configuration for its next start; for clients they apply at once. The folder
+        names this process as the owner of the proxies.
+        """
         if source == CLIENTS:
             self._client_names = names
             return
+        write_atomically(self._proxies_owner, str(Owner.me()))
         self.member(source).configure(names)
+
+    def dial_directly(self) -> None:
+        """End `dial_through` for all ends. Members whose disk is full keep their names, and the folder the owner."""
+        self._client_names = {}
+        with contextlib.suppress(EnvironmentFault, OSError):
+            for member in self.members:
+                member.configure()
+            self._proxies_owner.unlink(missing_ok=True)
+
+    def leave_lost_proxies(self) -> None:
+        """Let members dial directly from their next start on if the owner of their proxies was killed."""
+        with contextlib.suppress(OSError):
+            owner = self._proxies_owner.read_text(encoding="utf-8", errors="replace")
+            if not Owner.parse(owner).listens_here:
+                self.dial_directly()
+
+    @property
+    def _proxies_owner(self) -> Path:
+        return self.folder / _PROXIES_OWNER
 
     def is_running(self) -> bool:
         """Whether any process of the run lives, member or companion."""
@@ -298,6 +322,8 @@ class ProcessCluster(LiveCluster[ProcessMember]):
     # --- life ---
 
     def _prepare(self) -> None:
+        # Members that a killed harness left running may dial proxies that ended with it.
+        _clear_abandoned()
         if not any(process.member_id >= 0 for process in processes_of(self.config.run_id)):
             ports.require_free(self.config.base_port, self.config.members)
 
@@ -432,6 +458,13 @@ class ProcessCluster(LiveCluster[ProcessMember]):
                     f"{spawned.who} ended with status {status}: "
                     f"{last_line(spawned.log, spawned.log_start)} (see {spawned.log})"
                 )
+
+
+def _clear_abandoned() -> None:
+    """End and remove what killed harnesses left on this machine."""
+    end_abandoned()
+    save_abandoned()
+    remove_abandoned_groups()
 
 
 def _trace_length(folder: Path) -> int:

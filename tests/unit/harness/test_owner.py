@@ -30,6 +30,21 @@ def test_who_is_gone(changes: dict[str, str], is_gone: bool) -> None:
     assert replace(Owner.me(), **changes).is_gone is is_gone
 
 
+@pytest.mark.parametrize(
+    ("changes", "listens"),
+    [
+        ({}, True),
+        ({"pid": "4194305"}, False),
+        ({"place": "elsewhere"}, False),
+        ({"place": f"{Owner.me().place} too"}, True),
+    ],
+)
+def test_who_may_listen_here(changes: dict[str, str], *, listens: bool) -> None:
+    """A process of another name space of this boot may; one of another boot does not."""
+    assert replace(Owner.me(), **changes).listens_here is listens
+    assert not Owner.parse("").listens_here
+
+
 def test_what_is_no_owner_is_taken_for_alive() -> None:
     assert not Owner.parse("").is_gone
     assert not Owner.parse("what is this").is_gone
