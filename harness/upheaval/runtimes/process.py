@@ -18,6 +18,7 @@ from upheaval.runtime_names import PROCESS
 from upheaval.runtimes import cluster_file, ports
 from upheaval.runtimes.abandoned import end_abandoned, owner_variables
 from upheaval.runtimes.companions import LiveCompanion, companion_endpoints, with_ports
+from upheaval.runtimes.conditions import START_TIMEOUT_S
 from upheaval.runtimes.control_groups import remove_abandoned_groups
 from upheaval.runtimes.live import LiveCluster, LiveMember
 from upheaval.runtimes.member_files import FolderFiles
@@ -253,7 +254,9 @@ class ProcessCluster(LiveCluster[ProcessMember]):
             raise UsageError("an image is for containers: use --runtime docker")
         path = Path(folder).absolute()
         spec = made(spec, cls.runtime)
-        _clear_abandoned()
+        end_abandoned()
+        save_abandoned()
+        remove_abandoned_groups()
         spec = with_base_port(spec)
         cluster_file.require_usable(path)
         cluster = cls(path, spec, detached=detached)
@@ -293,11 +296,15 @@ class ProcessCluster(LiveCluster[ProcessMember]):
         self.member(source).configure(names)
 
     def dial_directly(self) -> None:
-        """End `dial_through` for all ends. Members whose disk is full keep their names, and the folder the owner."""
+        """End `dial_through` for all ends. A full disk keeps a member's names, and in the folder their owner."""
         self._client_names = {}
-        with contextlib.suppress(EnvironmentFault, OSError):
-            for member in self.members:
+        is_whole = True
+        for member in self.members:
+            try:
                 member.configure()
+            except EnvironmentFault:
+                is_whole = False
+        if is_whole:
             self._proxies_owner.unlink(missing_ok=True)
 
     def leave_lost_proxies(self) -> None:
@@ -321,9 +328,15 @@ class ProcessCluster(LiveCluster[ProcessMember]):
 
     # --- life ---
 
+    def up(self, timeout_s: float = START_TIMEOUT_S) -> int:
+        """See `LiveCluster`. Members of this run that a killed harness left running are ended first: they may dial
+        proxies that ended with it.
+        """
+        end_abandoned(self.config.run_id)
+        save_abandoned()
+        return super().up(timeout_s)
+
     def _prepare(self) -> None:
-        # Members that a killed harness left running may dial proxies that ended with it.
-        _clear_abandoned()
         if not any(process.member_id >= 0 for process in processes_of(self.config.run_id)):
             ports.require_free(self.config.base_port, self.config.members)
 
@@ -458,13 +471,6 @@ class ProcessCluster(LiveCluster[ProcessMember]):
                     f"{spawned.who} ended with status {status}: "
                     f"{last_line(spawned.log, spawned.log_start)} (see {spawned.log})"
                 )
-
-
-def _clear_abandoned() -> None:
-    """End and remove what killed harnesses left on this machine."""
-    end_abandoned()
-    save_abandoned()
-    remove_abandoned_groups()
 
 
 def _trace_length(folder: Path) -> int:

@@ -46,6 +46,17 @@ def test_members_keep_their_proxies_until_the_harness_that_has_them_is_killed(tm
     assert list(folder.glob("proxies*")) == []
 
 
+def test_a_member_that_cannot_be_configured_keeps_the_owner_and_no_other_member(tmp_path: Path) -> None:
+    cluster = ProcessCluster.create(tmp_path / "run", ClusterSpec())
+    open_links(cluster, 1)
+    place = cluster.member(0).configuration
+    place.unlink()
+    place.mkdir()
+    cluster.close()
+    assert [json.loads(cluster.member(number).configuration.read_text())["names"] for number in (1, 2)] == [{}, {}]
+    assert len(list(cluster.folder.glob("proxies*"))) == 1
+
+
 def test_closed_links_leave_the_folder_as_it_was(tmp_path: Path) -> None:
     cluster = ProcessCluster.create(tmp_path / "run", ClusterSpec())
     files, before = sorted(cluster.folder.iterdir()), configurations(cluster.folder)

@@ -87,6 +87,23 @@ def test_a_harness_waits_for_what_another_one_is_ending(is_first_killed: bool, t
     assert [(each.what, list(each.members)) for each in run.read_controls()] == [(FORCED_END, ["0"])]
 
 
+def test_neither_a_live_harness_nor_another_run_loses_a_member_to_the_end_of_one_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: Start
+) -> None:
+    runs = [RunFolder(tmp_path / name) for name in ("one", "other")]
+    for run in runs:
+        run.create(Manifest(f"{run.path.name}-{os.getpid()}", "process", 1, "test", 0))
+    one, other = map(left_by_a_gone_harness, runs)
+    # In this turn no other test's harness ends any of them.
+    with abandoned.turn():
+        ended = start(MEMBER, **one)
+        spared = [start(MEMBER, **one | {OWNER_VARIABLE: str(Owner.me())}), start(MEMBER, **other)]
+        monkeypatch.setattr(abandoned, "SHARED_MEMORY", tmp_path)
+        assert abandoned.end_abandoned(one[RUN_ID_VARIABLE]) == [one[RUN_ID_VARIABLE]]
+        assert ended.wait(240) == -signal.SIGKILL
+        assert [member.poll() for member in spared] == [None, None]
+
+
 def test_members_of_a_run_that_cannot_be_recorded_are_ended(tmp_path: Path, start: Start) -> None:
     run = RunFolder(tmp_path)
     run.create(Manifest(f"unrecorded-{os.getpid()}", "process", 1, "test", 0))
