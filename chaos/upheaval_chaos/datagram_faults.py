@@ -16,6 +16,7 @@ from upheaval_chaos.faults import (
     SETTLES_S,
     Who,
     exactly,
+    possible_ends,
     proof_of,
     require_some_leader,
     roster_of,
@@ -123,7 +124,7 @@ class DatagramFault:
     def require_possible(self, members: int) -> None:
         """The links must exist, whichever member leads."""
         require_some_leader(
-            members, lambda roster: links_between(self, self.sources.possible(roster), self.targets.possible(roster))
+            members, lambda roster: links_between(self, *possible_ends(self.sources, self.targets, roster))
         )
 
     def aim(self, target: Target, *, tries: bool = True) -> "DatagramInjection":  # noqa: ARG002 - probes only are seen

@@ -300,6 +300,13 @@ class Group:
         return ",".join(map(str, self.parts))
 
 
+def possible_ends(sources: Who, targets: Who, roster: Roster) -> tuple[list[int], list[int]]:
+    """The members that may be at both ends, as `Who.possible` has them. The same target selects the same ones."""
+    if sources == targets:
+        return sources.select(roster), targets.select(roster)
+    return sources.possible(roster), targets.possible(roster)
+
+
 def sparing(fault: FaultT, victims: Callable[[str], Sequence[int]]) -> FaultT:
     """The same fault with the victims that its targets spare."""
     untyped: Any = fault

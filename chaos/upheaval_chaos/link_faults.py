@@ -16,6 +16,7 @@ from upheaval_chaos.faults import (
     TAKES_EFFECT_S,
     Who,
     exactly,
+    possible_ends,
     proof_of,
     require_some_leader,
     roster_of,
@@ -106,9 +107,7 @@ class LinkFault:
 
     def require_possible(self, members: int) -> None:
         """The links must exist, whichever member leads."""
-        require_some_leader(
-            members, lambda roster: _links(self, self.sources.possible(roster), self.targets.possible(roster))
-        )
+        require_some_leader(members, lambda roster: _links(self, *possible_ends(self.sources, self.targets, roster)))
 
     @property
     def effect(self) -> LinkEffect:

@@ -45,6 +45,7 @@ from upheaval_chaos.faults import (
     Roster,
     Selector,
     Who,
+    possible_ends,
     require_some_leader,
 )
 from upheaval_chaos.file_faults import FileFault, FileFaultKind, Part
@@ -385,7 +386,7 @@ class _Reader:
 
 def _require_two(source: Who, target: Who, roster: Roster) -> None:
     """Raises `UsageError` when no member is the source and another one the target."""
-    sources, targets = source.possible(roster), target.possible(roster)
+    sources, targets = possible_ends(source, target, roster)
     if len({*sources, *targets}) < 2:
         raise UsageError(f"from {source} to {target}: no member sends a message to itself")
 

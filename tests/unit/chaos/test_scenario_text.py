@@ -288,6 +288,19 @@ def test_a_message_that_no_cluster_of_that_size_sends_is_refused(members: int, e
 
 
 @pytest.mark.parametrize(
+    ("step", "why"),
+    [
+        ("wait sent Vote from=follower!a to=follower!a", "no member sends a message to itself"),
+        ("inject b blackhole follower!a -> follower!a", "have no link between them"),
+        ("inject b lose follower!a -> follower!a percent=5", "have no link between them"),
+    ],
+)
+def test_a_follower_that_spares_the_same_victims_is_the_same_one(step: str, why: str) -> None:
+    with pytest.raises(ScenarioError, match=f"3:1: .*{why}$"):
+        parse_scenario(f"title x\ninject a kill follower\n{step}\nwait operations 1", name="x", where="x")
+
+
+@pytest.mark.parametrize(
     "step",
     [
         "wait sent Vote from=leader to=member-0",
