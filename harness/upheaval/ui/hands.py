@@ -140,17 +140,13 @@ class Hands:
             if not proof.holds:
                 raise UnknownOutcome(f"heal {name}, {proof}")
             return
-        faults = [fault for fault in self.open_faults() if fault.name == name] or self._open_unnamed(name)
+        numbered = enumerate(self._cluster.run.read_faults(), start=1)
+        faults = [fault for number, fault in numbered if name == name_of(fault, number) and fault.heal_end_ns is None]
         if not faults:
             raise UsageError(f"no fault {name!r} to heal")
         if not all(map(_is_of_members, faults)):
             raise UsageError(f"fault {name!r} belongs to the program that injected it: heal it there")
         self._cluster.heal_recorded(faults)
-
-    def _open_unnamed(self, name: str) -> list[FaultRecord]:
-        numbered = enumerate(self._cluster.run.read_faults(), start=1)
-        faults = [fault for number, fault in numbered if not fault.name and name_of(fault, number) == name]
-        return [fault for fault in faults if fault.heal_end_ns is None]
 
     def _heal_record(self, fault: FaultRecord) -> None:
         """Faults of members may share a name: those of the commands have none."""
