@@ -7,7 +7,6 @@ from typing import Final
 
 import pytest
 
-from support.live_clusters import end_without_trace
 from upheaval.cli.main import main
 from upheaval.records import RunFolder
 from upheaval.runtimes.process import ProcessCluster
@@ -48,7 +47,7 @@ def test_members_of_a_killed_harness_start_again_without_its_forwarders(tmp_path
         assert main(["up", "--dir", str(run.path), "--timeout", "120"]) == 0
         assert not any("name.127.0.0.1" in path.read_text() for path in properties)
     finally:
-        end_without_trace(ProcessCluster.open(run.path))
+        ProcessCluster.open(run.path).down()
 
 
 def test_what_a_killed_harness_left_in_shared_memory_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
