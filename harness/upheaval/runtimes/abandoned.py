@@ -73,16 +73,16 @@ def abandoned_runs() -> dict[str, AbandonedRun]:
     return runs
 
 
-def end_abandoned(run_id: str | None = None) -> list[str]:
+def end_abandoned(of_run: str = "") -> list[str]:
     """Kill every member whose harness is certainly gone, of all runs or of one, and record that in its run. Returns the
     ids of these runs.
 
     What another harness has begun to end has ended, too, when this returns.
     """
     with turn():
-        runs = {found: run for found, run in abandoned_runs().items() if run_id in (None, found)}
-        for found, run in runs.items():
-            _end(found, run)
+        runs = {run_id: run for run_id, run in abandoned_runs().items() if of_run in ("", run_id)}
+        for run_id, run in runs.items():
+            _end(run_id, run)
     return sorted(runs)
 
 
