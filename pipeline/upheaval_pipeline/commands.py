@@ -41,7 +41,7 @@ CSV, JSON, PARQUET = parsing.TABLE_FORMATS
 
 def verify_on_spark(options: RunsOptions) -> int:
     """Judge run folders in Spark's tasks."""
-    require_spark()
+    require_spark(options.master)
     for run in options.runs:
         RunFolder(run).read_manifest()
     judged = _judge_on_spark(options.master, options.runs)
@@ -81,7 +81,7 @@ def _judge_on_spark(master: str | None, folders: Sequence[Path]) -> list["Judged
 
 def measure_on_spark(options: RunsOptions) -> int:
     """Figures of run folders, or of runs of a lake."""
-    require_spark()
+    require_spark(options.master)
     from upheaval_pipeline.lake import open_lake
     from upheaval_pipeline.measure import measure, measure_lake
 
@@ -101,7 +101,7 @@ def _say(text: str) -> None:
 
 def campaign_on_spark(options: CampaignOptions) -> int:
     """Run the seeds of a campaign in Spark's tasks."""
-    require_spark()
+    require_spark(options.master)
     require_lake_reader()
     from upheaval_pipeline.campaign_command import campaign_on_spark
 

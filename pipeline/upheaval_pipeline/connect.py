@@ -1,33 +1,33 @@
-"""A session of Spark Connect. It answers SQL and runs nothing of ours, and needs no Java on this machine."""
+"""A session of Spark Connect, which needs no Java on this machine."""
 
 import logging
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
 from upheaval.errors import EnvironmentFault
+from upheaval.records import owned_folder
+from upheaval_pipeline.packages import write_archive
+from upheaval_pipeline.session import cause_of, require_spark
 
-CONNECT: Final = "sc://"
 INSTALL: Final = "pip install 'pyspark[connect]'"
 _ANSWER_TIMEOUT_S: Final = 10.0
 _LOGGERS: Final = ("pyspark.sql.connect", "pyspark.sql.connect.client.logging", "grpc")
 
 
-def is_connect(master: str | None) -> bool:
-    """Whether a master is a server of Spark Connect."""
-    return master is not None and master.startswith(CONNECT)
-
-
 @contextmanager
-def connect_session(master: str) -> Iterator[Any]:
-    """A session on a server, ended on the way out.
+def connect_session(master: str, *, with_tasks: bool = False) -> Iterator[Any]:
+    """A session on a server, ended on the way out. It has our sources and runs our work in tasks only `with_tasks`:
+    queries do without Python of this version there.
 
     Raises `EnvironmentFault` where its client is not installed, no server answers, or a query fails.
     """
+    require_spark(master)
     try:
         import pyspark.sql.connect.session  # noqa: F401 - it looks for all that the client needs
     except ImportError as error:
-        raise EnvironmentFault(f"{_first_line(error)}: {INSTALL}") from None
+        raise EnvironmentFault(f"{cause_of(error)}: {INSTALL}") from None
     import grpc
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
@@ -39,11 +39,26 @@ def connect_session(master: str) -> Iterator[Any]:
         # This builder also tells `pyspark.sql.functions` that there is no Spark in this process.
         spark = SparkSession.builder.remote(master).getOrCreate()
         try:
+            if with_tasks:
+                _send_packages(spark)
             yield spark
         finally:
             spark.stop()
     except (PySparkException, grpc.RpcError) as error:
-        raise EnvironmentFault(f"Spark Connect failed at {master}: {_first_line(error)}") from error
+        raise EnvironmentFault(f"Spark Connect failed at {master}: {cause_of(error)}") from error
+
+
+def _send_packages(spark: Any) -> None:
+    from upheaval_pipeline import sources
+
+    # Of the pages of Parquet files: what was changed by whatever is no evidence.
+    spark.conf.set("parquet.page.verify-checksum", "true")
+    with owned_folder("spark") as scratch:
+        archive = str(write_archive(scratch))
+        spark.addArtifacts(archive, pyfile=True)
+        # The client imports from it, too, as long as it is there.
+        sys.path.remove(archive)
+    sources.register(spark)
 
 
 def _require_server(master: str) -> None:
@@ -60,8 +75,3 @@ def _require_server(master: str) -> None:
         ) from None
     finally:
         channel.close()
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__

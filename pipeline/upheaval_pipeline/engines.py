@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from upheaval.errors import EnvironmentFault
 from upheaval.extras import install_line
-from upheaval_pipeline.connect import connect_session, is_connect
+from upheaval_pipeline.connect import connect_session
 from upheaval_pipeline.engine import Engine
-from upheaval_pipeline.session import missing_for_spark, missing_for_store, require_spark
+from upheaval_pipeline.session import is_connect, missing_for_spark, missing_for_store, require_spark
 from upheaval_pipeline.shown_session import shown_session
 
 if TYPE_CHECKING:
@@ -39,10 +39,8 @@ def chosen(wanted: str, master: str | None) -> str:
     """The engine that is wanted. Raises `EnvironmentFault` when it is not there."""
     if wanted == DUCKDB:
         _require(*_MODULES)
-    elif is_connect(master):
-        _require("pyspark", "pandas", extra="spark")
     else:
-        require_spark()
+        require_spark(master)
     return wanted
 
 
@@ -81,7 +79,7 @@ def chosen_to_ingest(size: int, where: str, wanted: str, master: str | None, lim
     if wanted == PYTHON:
         return Choice(PYTHON)
     if wanted == SPARK or master is not None:
-        require_spark()
+        require_spark(master)
         return Choice(SPARK, "" if wanted == SPARK else "of --master")
     have = f"the runs have {size / 1e6:.1f} MB of lines"
     if size <= limit:
@@ -105,7 +103,7 @@ def engine_of(name: str, master: str | None) -> Iterator[Engine]:
             yield engine
         return
     with ExitStack() as stack:
-        if master is not None and is_connect(master):
+        if is_connect(master):
             spark = stack.enter_context(connect_session(master))
         else:
             spark = stack.enter_context(shown_session(master)).spark
@@ -114,7 +112,7 @@ def engine_of(name: str, master: str | None) -> Iterator[Engine]:
         yield SparkEngine(spark)
 
 
-def _require(*modules: str, extra: str = "lake") -> None:
+def _require(*modules: str) -> None:
     for module in modules:
         if find_spec(module) is None:
-            raise EnvironmentFault(f"{module} is not installed: {install_line(extra)}")
+            raise EnvironmentFault(f"{module} is not installed: {install_line('lake')}")

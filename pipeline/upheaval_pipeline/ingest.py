@@ -6,9 +6,10 @@ Bad lines and files are rows of their tables that say why in `_reject`, and of t
 is there all the same.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -24,10 +25,10 @@ from upheaval_pipeline.lake_files import Written, files_of, totals_of, write_fil
 from upheaval_pipeline.manifest_rows import manifest_row
 from upheaval_pipeline.own_code import own_code_of
 from upheaval_pipeline.tables import VERDICTS_NAME
+from upheaval_pipeline.tasks import run_in_tasks
 from upheaval_pipeline.verdicts import verdict_rows
 from upheaval_pipeline.version import reader_version
 from upheaval_pipeline.whole import judge_each, tasks_of
-from upheaval_pipeline.workers import settle
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -135,12 +136,9 @@ def _write(
 def _write_tables(
     spark: "SparkSession | None", write: Callable[[run_parts.Task], list[Written]], to_do: Sequence[run_parts.Task]
 ) -> list[Written]:
-    if spark is None:
-        return [one for task in to_do for one in write(task)]
-    written: list[Written] = spark.sparkContext.parallelize(to_do, len(to_do)).flatMap(write).collect()
-    return written
+    written: Iterable[list[Written]] = map(write, to_do) if spark is None else run_in_tasks(spark, write, to_do)
+    return list(chain.from_iterable(written))
 
 
 def _write_task(where: str, batch: str, task: run_parts.Task) -> list[Written]:
-    settle()
     return write_file(where, task.reader.name, batch, task.batches())

@@ -1,5 +1,6 @@
 """The files of our own packages. Knows nothing of what is in them."""
 
+import zipfile
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,3 +24,12 @@ def folder_of(package: str) -> Path:
     assert spec is not None
     assert spec.submodule_search_locations is not None
     return Path(next(iter(spec.submodule_search_locations)))
+
+
+def write_archive(folder: Path) -> Path:
+    """Our packages in a file that Python on other machines imports from."""
+    archive = folder / "upheaval.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as package:
+        for path, name in files_of_packages():
+            package.write(path, str(name))
+    return archive

@@ -16,7 +16,7 @@ from uuid import uuid4
 from upheaval.campaign.kept import keep_run
 from upheaval.campaign.seed import Keep, SeedOrigin, SeedOutcome, try_origin
 from upheaval.records import owned_folder
-from upheaval_pipeline.workers import settle
+from upheaval_pipeline.tasks import cancel_group, cores_of, run_in_tasks, set_group
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,15 +37,13 @@ def in_seed_tasks(
     spark: "SparkSession", origins: Sequence[SeedOrigin], keep: Path | None
 ) -> Iterator[Iterator[SeedOutcome]]:
     """The runner of Spark. Jobs that still run at the end of the block are cancelled."""
-    context, group = spark.sparkContext, uuid4().hex
-    length = SEEDS_OF_A_CORE * max(context.defaultParallelism, 1)
+    group, length = uuid4().hex, SEEDS_OF_A_CORE * cores_of(spark)
     jobs = [origins[begin : begin + length] for begin in range(0, len(origins), length)]
     work = partial(_tried, keep=None if keep is None else partial(keep_run, out=keep.absolute()))
 
     def run(job: Sequence[SeedOrigin]) -> list[SeedOutcome | str]:
-        context.setJobGroup(group, "seeds of a campaign", interruptOnCancel=True)
-        tried: list[SeedOutcome | str] = context.parallelize(job, len(job)).map(work).collect()
-        return tried
+        set_group(spark, group)
+        return run_in_tasks(spark, work, job)
 
     with ThreadPoolExecutor(JOBS_AT_ONCE) as threads:
         running: list[Future[list[SeedOutcome | str]]] = []
@@ -61,7 +59,7 @@ def in_seed_tasks(
             for job in running:
                 job.cancel()
             while True:
-                context.cancelJobGroup(group)
+                cancel_group(spark, group)
                 # A thread may have been about to start its job.
                 if not wait(running, _CANCEL_AGAIN_S).not_done:
                     break
@@ -69,7 +67,6 @@ def in_seed_tasks(
 
 def _tried(origin: SeedOrigin, keep: Keep | None) -> SeedOutcome | str:
     """The outcome, or the trace of a defect, which no other task would be without."""
-    settle()
     with owned_folder("campaign") as scratch:
         try:
             return try_origin(origin, scratch, keep)

@@ -9,19 +9,17 @@ import socket
 import sys
 import threading
 import time
-import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from upheaval.errors import EnvironmentFault
 from upheaval.extras import install_line
 from upheaval.records import owned_folder
 from upheaval_chaos.programs import ENCODING, ERRORS, run_program
-from upheaval_pipeline.connect import is_connect
-from upheaval_pipeline.packages import files_of_packages
+from upheaval_pipeline.packages import write_archive
 
 JAVA_MIN = 17
 WHAT_WORKS = "`upheaval verify`, `measure`, `report`, `watch` and `ingest --engine python` work without it"
@@ -31,6 +29,7 @@ CONNECT_TIMEOUT_S = 5.0
 WORKERS_TIMEOUT_S = 60.0
 _LOG_SETTINGS = "rootLogger.level = off\n"
 _STANDALONE = "spark://"
+_CONNECT = "sc://"
 _DRIVER_HOST = "spark.driver.host"
 _ADDRESSES = ("SPARK_LOCAL_IP", "SPARK_LOCAL_HOSTNAME")
 """The variables by which people say which address and name Spark has here."""
@@ -41,17 +40,19 @@ _POLL_S = 0.1
 _REASON_LENGTH = 300
 
 
-def require_spark() -> None:
+def require_spark(master: str | None = None) -> None:
     """Raises `EnvironmentFault` when PySpark, what it imports or a fitting Java is not there."""
-    if missing := missing_for_spark():
+    if missing := missing_for_spark(master):
         raise EnvironmentFault(f"{missing}; {WHAT_WORKS}")
 
 
-def missing_for_spark() -> str:
-    """What Spark needs and this machine has not; empty where it has all."""
+def missing_for_spark(master: str | None = None) -> str:
+    """What Spark needs on a master and this machine has not; empty where it has all."""
     for module in ("pyspark", "pyarrow", "pandas"):
         if find_spec(module) is None:
             return f"{module} is not installed: {install_line('spark')}"
+    if is_connect(master):
+        return ""
     home = os.environ.get("JAVA_HOME")
     java = shutil.which(str(Path(home) / "bin" / "java") if home else "java")
     if java is None:
@@ -88,13 +89,13 @@ def session(master: str = LOCAL, settings: Mapping[str, str] | None = None) -> I
         try:
             if not is_local(master):
                 _require_workers(spark, master)
-                spark.sparkContext.addPyFile(str(_package(scratch)))
+                spark.sparkContext.addPyFile(str(write_archive(scratch)))
             sources.register(spark)
             yield spark
         except (PySparkException, Py4JError, ConnectionError) as error:
             if isinstance(error, ConnectionError) and _is_alive(spark):
                 raise
-            raise EnvironmentFault(f"Spark failed with master {master!r}: {_cause(error)}") from error
+            raise EnvironmentFault(f"Spark failed with master {master!r}: {cause_of(error)}") from error
         finally:
             _stop(spark)
 
@@ -196,6 +197,11 @@ def _is_on_loopback(master: str) -> bool:
     return is_local(master) or re.match(r"spark://(127\.|localhost:)", master) is not None
 
 
+def is_connect(master: str | None) -> TypeGuard[str]:
+    """Whether a master is a server of Spark Connect."""
+    return master is not None and master.startswith(_CONNECT)
+
+
 def is_local(master: str) -> bool:
     """Whether tasks run on this machine, in processes of this session."""
     return master == "local" or master.startswith("local[")
@@ -213,12 +219,7 @@ def _hosts(master: str) -> list[tuple[str, int]]:
 
 
 def _require_master(master: str) -> None:
-    """Raise at once for a standalone master that cannot be reached, where Spark itself tries for minutes; and for Spark
-    Connect.
-    """
-    if is_connect(master):
-        which = "`query` and `ask` alone run there; give the address of a master, such as spark://HOST:7077"
-        raise EnvironmentFault(f"{master} is Spark Connect, which takes no RDDs, and our tasks are RDDs: {which}")
+    """Raise at once for a standalone master that cannot be reached, where Spark itself tries for minutes."""
     if not master.startswith(_STANDALONE):
         return
     try:
@@ -294,15 +295,6 @@ def _settings(scratch: Path, master: str) -> dict[str, str]:
     return settings
 
 
-def _package(scratch: Path) -> Path:
-    """Our packages as an archive that workers on other machines import from."""
-    archive = scratch / "upheaval.zip"
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as package:
-        for path, name in files_of_packages():
-            package.write(path, str(name))
-    return archive
-
-
 def _reason(error: BaseException, scratch: Path) -> str:
     """Why the start failed: the exception that the JVM printed, or else the first line of `error`."""
     printed = (scratch / "stderr.log").read_text(encoding=ENCODING, errors=ERRORS).splitlines()
@@ -313,7 +305,7 @@ def _reason(error: BaseException, scratch: Path) -> str:
     return _first_line(error)
 
 
-def _cause(error: BaseException) -> str:
+def cause_of(error: BaseException) -> str:
     """The last cause that is named anywhere in what a failed job says."""
     if "S3AFileSystem not found" in str(error):
         return f"{_no_store_client()}, or read with --engine duckdb"

@@ -2,14 +2,15 @@
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from upheaval.cli.output import note
 from upheaval.cli.progress import ProgressLine
-from upheaval_pipeline.session import LOCAL, session
+from upheaval_pipeline.connect import connect_session
+from upheaval_pipeline.session import LOCAL, is_connect, session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,11 +52,14 @@ class ShownSession:
 
 @contextmanager
 def shown_session(master: str | None, *, with_stages: bool = True) -> Iterator[ShownSession]:
-    """`session` on a master (default: this machine), which raises as that does. Without stages it shows the start."""
+    """A session on a master (default: this machine), which raises as `session` and `connect_session` do. Without stages
+    it shows the start.
+    """
     line = StageLine()
     line.show("starting Spark")
+    started = connect_session(master, with_tasks=True) if is_connect(master) else session(master or LOCAL)
     try:
-        with session(master or LOCAL) as spark, stages_shown(spark, line) if with_stages else nullcontext():
+        with started as spark, stages_shown(spark, line) if with_stages else nullcontext():
             line.clear()
             yield ShownSession(spark, line)
     finally:
@@ -68,6 +72,33 @@ def stages_shown(spark: "SparkSession", line: StageLine) -> Iterator[None]:
     if not sys.stderr.isatty():
         yield
         return
+    from pyspark.sql import is_remote
+
+    try:
+        with (_shown_by_server if is_remote() else _shown_by_tracker)(spark, line):
+            yield
+    finally:
+        line.clear()
+
+
+@contextmanager
+def _shown_by_server(spark: "SparkSession", line: StageLine) -> Iterator[None]:
+    def show(stages: Iterable[Any], done: bool, **_: object) -> None:
+        running = [stage for stage in stages if not stage.done]
+        if done:
+            line.clear()
+        elif running:
+            line.show(_text((stage.stage_id, stage.num_completed_tasks, stage.num_tasks) for stage in running))
+
+    spark.registerProgressHandler(show)
+    try:
+        yield
+    finally:
+        spark.removeProgressHandler(show)
+
+
+@contextmanager
+def _shown_by_tracker(spark: "SparkSession", line: StageLine) -> Iterator[None]:
     end = threading.Event()
     thread = threading.Thread(target=_show, args=(spark, line, end), daemon=True)
     thread.start()
@@ -76,7 +107,6 @@ def stages_shown(spark: "SparkSession", line: StageLine) -> Iterator[None]:
     finally:
         end.set()
         thread.join()
-        line.clear()
 
 
 def _show(spark: "SparkSession", line: StageLine, end: threading.Event) -> None:
@@ -85,20 +115,13 @@ def _show(spark: "SparkSession", line: StageLine, end: threading.Event) -> None:
     tracker = spark.sparkContext.statusTracker()
     try:
         while not end.wait(POLL_S):
-            text = stages_text(tracker)
-            if text:
-                line.show(text)
+            running = [stage for one in tracker.getActiveStageIds() if (stage := tracker.getStageInfo(one)) is not None]
+            if running:
+                line.show(_text((stage.stageId, stage.numCompletedTasks, stage.numTasks) for stage in running))
     except (Py4JError, ConnectionError):
         # The session is at its end; who uses it has the error.
         return
 
 
-def stages_text(tracker: Any) -> str:
-    """What runs now; empty when nothing does."""
-    stages = [stage for number in tracker.getActiveStageIds() if (stage := tracker.getStageInfo(number)) is not None]
-    return (
-        "Spark: "
-        + "; ".join(f"stage {stage.stageId}, {stage.numCompletedTasks} of {stage.numTasks} tasks" for stage in stages)
-        if stages
-        else ""
-    )
+def _text(stages: Iterable[tuple[int, int, int]]) -> str:
+    return "Spark: " + "; ".join(f"stage {number}, {done} of {count} tasks" for number, done, count in stages)

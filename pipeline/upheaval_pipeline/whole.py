@@ -15,7 +15,7 @@ from upheaval.checkers.judge import verify_run
 from upheaval.checkers.verdict import Report
 from upheaval.errors import EnvironmentFault, HarnessError, UsageError
 from upheaval.records import RunFolder
-from upheaval_pipeline.workers import settle
+from upheaval_pipeline.tasks import are_tasks_here, cores_of, run_in_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,8 +38,7 @@ def judge_each(
 
     Code that people wrote about their own services is on this machine alone, so runs that need it are judged here.
     """
-    is_here = spark is None or spark.sparkContext.master.startswith("local")
-    own = [] if is_here else [folder for folder in folders if _needs_own_code(folder)]
+    own = [] if spark is None or are_tasks_here(spark) else [folder for folder in folders if _needs_own_code(folder)]
     shared = [folder for folder in folders if folder not in own]
     absolute = [folder.absolute() for folder in shared]
     reports = dict(zip(shared, in_tasks(spark, _judged, absolute, finished), strict=True))
@@ -84,23 +83,21 @@ def in_tasks(
             results.append(work(str(folder)))
             finished(len(results))
         return results
-    context = spark.sparkContext
-    shares = _shares([bytes_of_lines(folder) for folder in folders], tasks_of(spark))
-    if not shares:
+    if not folders:
         return []
+    shares = _shares([bytes_of_lines(folder) for folder in folders], tasks_of(spark))
     paths = [[str(folders[place]) for place in share] for share in shares]
-    by_share = context.parallelize(paths, len(paths)).map(partial(_in_task, work)).collect()
+    by_share = run_in_tasks(spark, partial(_of_share, work), paths)
     by_place = dict(zip(chain.from_iterable(shares), chain.from_iterable(by_share), strict=True))
     return [by_place[place] for place in range(len(folders))]
 
 
 def tasks_of(spark: "SparkSession | None") -> int:
     """How many tasks share work evenly: one without Spark."""
-    return 1 if spark is None else TASKS_OF_A_CORE * int(spark.sparkContext.defaultParallelism)
+    return 1 if spark is None else TASKS_OF_A_CORE * cores_of(spark)
 
 
-def _in_task(work: Callable[[str], T], paths: Iterable[str]) -> list[T]:
-    settle()
+def _of_share(work: Callable[[str], T], paths: Iterable[str]) -> list[T]:
     return [work(path) for path in paths]
 
 

@@ -1,6 +1,5 @@
 """Seeds of campaigns as tasks of Spark: the outcomes that they have in this process, and the folders of failures."""
 
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
 from upheaval.records import Json
 from upheaval_pipeline.seed_tasks import SeedDefect, in_seed_tasks
-from upheaval_pipeline.workers import settle
 
 FAILING = SeedOrigin(1, "vote-not-persisted")
 
@@ -35,19 +33,6 @@ def test_a_defect_in_a_task_is_raised_here_with_its_trace(spark: Any) -> None:
         pytest.raises(SeedDefect, match=r"(?s)in a task of Spark: Traceback.*no-such-bug"),
     ):
         next(outcomes)
-
-
-def temporary_folder(_: int) -> str:
-    settle()
-    return tempfile.gettempdir()
-
-
-def test_temporary_files_of_a_task_go_with_its_executor(spark: Any) -> None:
-    """Spark kills the process of a task that it cancels."""
-    (folder,) = spark.sparkContext.parallelize([0], 1).map(temporary_folder).collect()
-    assert Path(folder).name.startswith("blockmgr-")
-    settle()
-    assert not Path(tempfile.gettempdir()).name.startswith("blockmgr-")
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,10 @@ Everything listens on the loopback address alone, and ends with the test.
 """
 
 import json
-import os
-import shlex
 import signal
 import socket
 import subprocess
 import sys
-import sysconfig
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -21,8 +18,8 @@ import pytest
 from support.built_locks import locks_run
 from support.built_runs import good_run
 from support.lakes import asked, table_files
+from support.spark_commands import COMMAND_TIMEOUT_S, bare_python, begun, environment, left_over, upheaval
 from support.spark_master import HOST, executors, spark_master
-from support.spark_settings import FOR_SMALL_TABLES, SMALL_JVM
 from upheaval.campaign.campaign import line_of
 from upheaval.campaign.seed import try_seed
 from upheaval.campaign.seed_lines import SEEDS_FILE
@@ -30,37 +27,6 @@ from upheaval.checkers.judge import verify_run
 from upheaval.cli.main import main
 from upheaval.waits import wait_until
 from upheaval_pipeline.packages import PACKAGES
-
-COMMAND_TIMEOUT_S = 1800
-
-
-def bare_python(folder: Path) -> Path:
-    """A Python with the same third parties as this one, and without our packages."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
-    (there,) = folder.glob("lib/python3*/site-packages")
-    for path in Path(sysconfig.get_path("purelib")).iterdir():
-        if path.suffix != ".pth" and not path.name.startswith(("__editable__", "upheaval")):
-            (there / path.name).symlink_to(path)
-    return folder / "bin" / "python"
-
-
-def environment(python: Path, folder: Path) -> dict[str, str]:
-    # Not what suites set for themselves, either: people's Python has nothing of that.
-    ours = ("PYTHON", "PYSPARK", "SPARK", "UPHEAVAL")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
-    conf = {**FOR_SMALL_TABLES, "spark.executor.extraJavaOptions": SMALL_JVM}
-    return kept | {
-        "PYSPARK_PYTHON": str(python),
-        "SPARK_LOCAL_IP": HOST,
-        "SPARK_LOCAL_DIRS": str(folder / "local"),
-        "SPARK_WORKER_DIR": str(folder / "work"),
-        "PYSPARK_SUBMIT_ARGS": shlex.join(
-            [*(word for name, value in conf.items() for word in ("--conf", f"{name}={value}")), "pyspark-shell"]
-        ),
-        "SPARK_SUBMIT_OPTS": f"{SMALL_JVM} -Djava.io.tmpdir={folder / 'tmp'}",
-        "SPARK_DAEMON_JAVA_OPTS": SMALL_JVM,
-        "TMPDIR": str(folder / "tmp"),
-    }
 
 
 @pytest.fixture(scope="module")
@@ -72,28 +38,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dic
     settings = environment(python, folder)
     with spark_master(folder, settings, 1, cores=2, memory="1g") as master:
         yield master, settings
-
-
-def begun(*arguments: str, settings: dict[str, str]) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
-        [sys.executable, "-m", "upheaval.cli.main", *arguments],
-        env=settings,
-        cwd=settings["TMPDIR"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def upheaval(*arguments: str, settings: dict[str, str]) -> "subprocess.CompletedProcess[str]":
-    with begun(*arguments, settings=settings) as process:
-        told, why = process.communicate(timeout=COMMAND_TIMEOUT_S)
-    return subprocess.CompletedProcess(process.args, process.returncode, told, why)
-
-
-def left_over(settings: dict[str, str]) -> list[str]:
-    """What the commands left where they ran and where temporary files go; the master and its workers still live."""
-    return [path.name for path in Path(settings["TMPDIR"]).iterdir() if not path.name.startswith("spark-worker")]
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -247,7 +191,6 @@ def test_a_master_that_cannot_be_used_is_one_line(tmp_path: Path) -> None:
         (f"spark://{HOST}:{port}", "no Spark master answers at"),
         ("spark://nobody", "expected spark://HOST:PORT as Spark master, got 'spark://nobody'"),
         ("sparkle://here", "Spark does not start with master"),
-        ("sc://here:15002", "is Spark Connect, which takes no RDDs"),
     ):
         done = upheaval(*command, master, settings=settings)
         assert done.returncode == 2

@@ -1,4 +1,6 @@
-"""A standalone Spark master and its workers, as processes on the loopback address that end with the block."""
+"""A standalone Spark master with its workers, or a server of Spark Connect: processes on the loopback address that end
+with the block.
+"""
 
 import os
 import re
@@ -11,8 +13,12 @@ from pathlib import Path
 import psutil
 import pyspark
 
+from support.spark_settings import FOR_SMALL_TABLES
+from upheaval.waits import wait_until
+
 HOST = "127.0.0.1"
 SPARK_HOME = Path(pyspark.__file__).parent
+START_TIMEOUT_S = 600
 
 
 @contextmanager
@@ -24,6 +30,46 @@ def spark_master(folder: Path, settings: Mapping[str, str], workers: int, *, cor
         for _ in range(workers):
             stack.enter_context(_daemon(folder, "worker.Worker", settings, "--webui-port", "0", *resources, master))
         yield master
+
+
+@contextmanager
+def connect_server(folder: Path, settings: Mapping[str, str]) -> Iterator[str]:
+    """The address of a server of Spark Connect with two cores, whose log is a file in the folder."""
+    conf = {
+        **FOR_SMALL_TABLES,
+        "spark.connect.grpc.binding.address": HOST,
+        "spark.connect.grpc.binding.port": "0",
+        "spark.ui.enabled": "false",
+    }
+    command = [
+        str(SPARK_HOME / "bin" / "spark-submit"),
+        *("--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "--master", "local[2]"),
+        *(word for name, value in conf.items() for word in ("--conf", f"{name}={value}")),
+        "spark-internal",
+    ]
+    path = folder / "server.log"
+    with (
+        path.open("wb") as log,
+        subprocess.Popen(
+            command,
+            env={**settings, "SPARK_HOME": str(SPARK_HOME)},
+            cwd=folder,
+            stderr=subprocess.STDOUT,
+            stdout=log,
+            start_new_session=True,
+        ) as process,
+    ):
+
+        def address() -> str | None:
+            logged = path.read_text(encoding="utf-8", errors="replace")
+            assert process.poll() is None, logged
+            served = re.search(r"Spark Connect server started at: (\S+:\d+)\n", logged)
+            return None if served is None else served[1]
+
+        try:
+            yield "sc://" + wait_until(address, timeout_s=START_TIMEOUT_S, describe=lambda: path.read_text())
+        finally:
+            os.killpg(process.pid, signal.SIGTERM)
 
 
 def executors(folder: Path) -> list[psutil.Process]:
