@@ -10,7 +10,7 @@ RUNS ?= runs
 # What `make test` may not leave out: `core` is everything without extras, `all` also installs the extras first.
 REQUIRE ?=
 SOURCES := node harness chaos pipeline
-EXTRAS := docker lake load spark s3 ui
+EXTRAS := connect docker lake load spark s3 ui
 COMPILED_SUITES := $(addprefix tests/unit/,archive client cluster media protocol runtime service standby) tests/simulation tests/system
 SEEDS ?= 1..100
 CANARY ?=
@@ -42,7 +42,7 @@ $(VENV)/.dev: $(VENV)/.runtime requirements/dev.txt requirements/package.txt req
 	@$(PIP) install --quiet --require-hashes --no-deps -r requirements/browser.txt
 	@touch $@
 
-setup-all: $(VENV)/.dev $(EXTRAS:%=$(VENV)/.%) ## Add the extras: docker, lake, load, spark, ui; and what their tests need: s3
+setup-all: $(VENV)/.dev $(EXTRAS:%=$(VENV)/.%) ## Add the extras: docker, lake, load, spark, ui; and what their tests need: connect, s3
 
 $(EXTRAS:%=$(VENV)/.%): $(VENV)/.%: requirements/%.txt | $(VENV)/.dev
 	@$(PIP) install --quiet --require-hashes -r $<
@@ -101,7 +101,7 @@ ui-test: $(VENV)/.ui $(VENV)/.load ## The suite of the pages in a browser; needs
 aeron-test: $(VENV)/.dev aeron-jar ## The suite that needs Java and Aeron's jars: its tools on our files, its members
 	@$(BIN)/python tools/run_tests.py --only aeron --require all
 
-spark-test: $(VENV)/.lake $(VENV)/.spark $(VENV)/.s3 ## The suite that needs PySpark, Java and DuckDB
+spark-test: $(VENV)/.lake $(VENV)/.spark $(VENV)/.connect $(VENV)/.s3 ## The suite that needs PySpark, Java and DuckDB
 	@$(BIN)/python tools/run_tests.py --only pipeline --require all
 
 docker-test: setup-all ## The suite that needs a Docker engine

@@ -85,7 +85,7 @@ SUITES = (
         "pipeline",
         "tests/pipeline",
         ("java", "chromium"),
-        ("pyspark", "deltalake", "duckdb", "sqlglot", "moto"),
+        ("pyspark", "grpc_status", "zstandard", "deltalake", "duckdb", "sqlglot", "moto"),
         extra=True,
     ),
     Suite("integration", "tests/integration", ("strace", "openssl")),
