@@ -9,7 +9,7 @@ from typing import Any, Final
 from upheaval.errors import EnvironmentFault
 from upheaval.records import owned_folder
 from upheaval_pipeline.packages import write_archive
-from upheaval_pipeline.session import cause_of, require_spark
+from upheaval_pipeline.session import PAGE_CHECKSUMS, cause_of, require_spark
 
 INSTALL: Final = "pip install 'pyspark[connect]'"
 _ANSWER_TIMEOUT_S: Final = 10.0
@@ -39,6 +39,8 @@ def connect_session(master: str, *, with_tasks: bool = False) -> Iterator[Any]:
         # This builder also tells `pyspark.sql.functions` that there is no Spark in this process.
         spark = SparkSession.builder.remote(master).getOrCreate()
         try:
+            if spark.conf.get(f"spark.hadoop.{PAGE_CHECKSUMS}", None) is None:  # the server's own
+                spark.conf.set(PAGE_CHECKSUMS, "true")
             if with_tasks:
                 _send_packages(spark)
             yield spark
@@ -51,8 +53,6 @@ def connect_session(master: str, *, with_tasks: bool = False) -> Iterator[Any]:
 def _send_packages(spark: Any) -> None:
     from upheaval_pipeline import sources
 
-    # Of the pages of Parquet files: what was changed by whatever is no evidence.
-    spark.conf.set("parquet.page.verify-checksum", "true")
     with owned_folder("spark") as scratch:
         archive = str(write_archive(scratch))
         spark.addArtifacts(archive, pyfile=True)

@@ -27,6 +27,8 @@ LOCAL = "local[*]"
 LOOPBACK = "127.0.0.1"
 CONNECT_TIMEOUT_S = 5.0
 WORKERS_TIMEOUT_S = 60.0
+PAGE_CHECKSUMS = "parquet.page.verify-checksum.enabled"
+"""Of Parquet files: what was changed by whatever is no evidence."""
 _LOG_SETTINGS = "rootLogger.level = off\n"
 _STANDALONE = "spark://"
 _CONNECT = "sc://"
@@ -282,8 +284,7 @@ def _settings(scratch: Path, master: str) -> dict[str, str]:
         "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
         "spark.sql.artifact.isolation.enabled": "false",
-        # Of the pages of Parquet files: what was changed by whatever is no evidence.
-        "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
+        f"spark.hadoop.{PAGE_CHECKSUMS}": "true",
         "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
     }
     store = endpoint()
