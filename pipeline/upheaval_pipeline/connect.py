@@ -4,6 +4,7 @@ import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from queue import Empty, SimpleQueue
 from typing import Any, Final
 
 from upheaval.errors import EnvironmentFault
@@ -12,7 +13,7 @@ from upheaval_pipeline.packages import write_archive
 from upheaval_pipeline.session import PAGE_CHECKSUMS, cause_of, require_spark
 
 INSTALL: Final = "pip install 'pyspark[connect]'"
-_ANSWER_TIMEOUT_S: Final = 10.0
+_ANSWER_TIMEOUT_S: Final = 30.0
 _LOGGERS: Final = ("pyspark.sql.connect", "pyspark.sql.connect.client.logging", "grpc")
 
 
@@ -63,15 +64,18 @@ def _send_packages(spark: Any) -> None:
 
 def _require_server(master: str) -> None:
     """The client itself tries for minutes."""
-    import grpc
+    from grpc import ChannelConnectivity
     from pyspark.sql.connect.client import DefaultChannelBuilder
 
-    channel = DefaultChannelBuilder(master).toChannel()
+    states: SimpleQueue[Any] = SimpleQueue()
+    state, channel = ChannelConnectivity.IDLE, DefaultChannelBuilder(master).toChannel()
+    channel.subscribe(states.put, try_to_connect=True)
     try:
-        grpc.channel_ready_future(channel).result(_ANSWER_TIMEOUT_S)
-    except grpc.FutureTimeoutError:
-        raise EnvironmentFault(
-            f"no Spark Connect server answers at {master} within {_ANSWER_TIMEOUT_S:.0f} s"
-        ) from None
+        while state in (ChannelConnectivity.IDLE, ChannelConnectivity.CONNECTING):
+            state = states.get(timeout=_ANSWER_TIMEOUT_S)
+    except Empty:
+        pass
     finally:
         channel.close()
+    if state is not ChannelConnectivity.READY:
+        raise EnvironmentFault(f"no Spark Connect server answers at {master}")

@@ -13,7 +13,7 @@ import pytest
 
 from support.built_locks import locks_run
 from support.built_runs import good_run
-from support.lakes import asked
+from support.lakes import as_of_another_version, asked, table_files
 from support.spark_commands import bare_python, environment, upheaval
 from support.spark_master import HOST, connect_server
 from upheaval.campaign.campaign import line_of
@@ -89,12 +89,18 @@ def test_a_lake_is_written_judged_measured_and_asked_as_here(
         assert rows(lake, table) == rows(expected, table)
     where = ["--lake", lake, "--engine", "spark"]
     assert main(["verify", "--lake", expected, "--json"]) == 1
+    as_of_another_version(Path(lake))  # whose verdicts do not count
     assert on_server("verify", *where, "--json", status=1) == capsys.readouterr().out
     assert main(["measure", *runs, "--json"]) == 0
     figures = json.loads(capsys.readouterr().out)
     assert json.loads(on_server("measure", *where, "--json")) == {Path(run).name: figures[run] for run in runs}
     counted = on_server("query", "SELECT run, count(*) AS n FROM history GROUP BY run ORDER BY run", *where, "--json")
     assert [json.loads(line)["run"] for line in counted.splitlines()] == ["good", "lost", "own"]
+    for file in table_files(Path(lake), "history"):
+        content = bytearray(file.read_bytes())
+        content[len(content) // 4] ^= 1
+        file.write_bytes(content)
+    on_server("query", "SELECT * FROM history", *where, status=2)
 
 
 def test_seeds_of_a_campaign_have_the_outcomes_that_they_have_here(on_server: Command, tmp_path: Path) -> None:
