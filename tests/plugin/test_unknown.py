@@ -1,0 +1,223 @@
+"""Tests that pass without a valid run: none does so unseen, and one setting makes them red."""
+
+import re
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from support.stranger import pytest_in, require_nothing_running
+from upheaval.checkers.promises import Promise
+from upheaval.records import Failure, RunFolder
+
+WIDE = {"COLUMNS": "300"}
+"""pytest cuts the lines of its summary to the width of the terminal."""
+INI = "[pytest]\nupheaval_service = workbench\n"
+
+TESTS = """
+import pytest
+
+def test_has_little_traffic(workload):
+    workload.wait_for(5)
+
+def test_verifies_and_does_not_look(cluster, workload):
+    workload.wait_for(5)
+    cluster.verify()
+
+def test_is_valid(workload):
+    workload.wait_for(150)
+
+@pytest.mark.upheaval(verify=True)
+def test_may_be_unknown(workload):
+    workload.wait_for(5)
+
+@pytest.mark.upheaval(verify=False)
+def test_is_not_judged(workload):
+    workload.wait_for(5)
+
+def test_skips_the_rest(workload):
+    workload.wait_for(5)
+    pytest.skip("no second machine")
+
+def test_verifies_and_skips_the_rest(cluster, workload):
+    workload.wait_for(5)
+    cluster.verify()
+    pytest.skip("no second machine")
+
+@pytest.mark.xfail
+def test_fails_as_expected(workload):
+    workload.wait_for(5)
+    assert not workload
+"""
+
+RAISING = """
+from upheaval import ClusteredService
+
+class Raising(ClusteredService):
+    def on_session_message(self, session, timestamp, payload, position):
+        session.respond(payload)
+        raise ValueError("each one")
+"""
+INVALID = """
+import pytest
+
+@pytest.fixture
+def judged(cluster):
+    cluster.client().request(b"1")
+    cluster.verify()
+
+def test_verifies_and_does_not_look(judged):
+    pass
+
+def test_skips_the_rest(judged):
+    pytest.skip("no second machine")
+
+def test_does_not_ask(cluster):
+    cluster.client().request(b"1")
+
+@pytest.mark.upheaval(verify=False)
+def test_wants_it(judged):
+    pass
+"""
+
+DYING = """
+import pytest
+from contextlib import suppress
+from upheaval import HarnessError
+from upheaval.workload import Load
+
+@pytest.fixture
+def dying(workload, monkeypatch):
+    do_work = Load.do_work
+    def die_late(load, now):
+        if load.counts.ok > 50:
+            raise OSError(28, "No space left on device")
+        return do_work(load, now)
+    monkeypatch.setattr(Load, "do_work", die_late)
+    workload.wait_for(40)
+    with suppress(HarnessError):
+        workload.wait_for(1000, timeout_s=120)
+
+@pytest.fixture
+def stopped(dying, workload):
+    with suppress(HarnessError):
+        workload.stop()
+
+@pytest.mark.upheaval(verify=False)
+def test_asks_for_no_verdict(stopped):
+    pass
+
+def test_ended_its_cluster(dying, cluster):
+    with suppress(HarnessError):
+        cluster.down()
+
+def test_verified_it(dying, cluster):
+    with suppress(HarnessError):
+        cluster.verify()
+
+def test_skips_the_rest(stopped):
+    pytest.skip("no second machine")
+
+@pytest.mark.xfail
+def test_fails_as_expected(stopped):
+    assert not stopped
+
+@pytest.mark.upheaval(verify=False)
+def test_is_in_order(workload):
+    workload.wait_for(5)
+"""
+NAMES = re.findall(r"def (test_\w+)", DYING)
+
+
+def lines_with(text: str, output: str) -> list[str]:
+    return [line for line in output.splitlines() if text in line]
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    (tmp_path / "raising.py").write_text(RAISING)
+    (tmp_path / "pytest.ini").write_text(INI)
+    (tmp_path / "test_it.py").write_text(TESTS)
+    return tmp_path
+
+
+def test_what_passes_without_a_valid_run_is_counted(repository: Path, python: Path) -> None:
+    done = pytest_in(
+        repository, python, "--runtime", "simulated", "--junit-xml", "report.xml", timeout_s=600, variables=WIDE
+    )
+    assert done.returncode == 0, done.stdout
+    assert lines_with("tests with a cluster", done.stdout) == [
+        '4 of 8 tests with a cluster passed with verdict unknown: upheaval_verify = "valid" fails such tests '
+        "(-v names them)",
+        "3 of 8 tests with a cluster ended without a verdict (-v names them)",
+    ], done.stdout
+    cases = ET.parse(repository / "report.xml").findall(".//testcase")
+    verdicts = {
+        case.get("name"): each.get("value", "").partition(":")[0]
+        for case in cases
+        for each in case.iter("property")
+        if each.get("name") == "upheaval_verdict"
+    }
+    unknown = ("test_has_little_traffic", "test_verifies_and_does_not_look", "test_may_be_unknown")
+    assert verdicts == {
+        **dict.fromkeys((*unknown, "test_verifies_and_skips_the_rest"), "unknown"),
+        "test_is_valid": "valid",
+        **dict.fromkeys(("test_is_not_judged", "test_skips_the_rest", "test_fails_as_expected"), "not judged"),
+    }
+    require_nothing_running(repository)
+
+
+@pytest.mark.parametrize("options", [("-v",), ("-n", "2"), ("--seeds", "1..2")], ids=" ".join)
+def test_one_setting_makes_every_verdict_but_valid_an_error(
+    repository: Path, python: Path, options: tuple[str, ...]
+) -> None:
+    valid = ("--runtime", "simulated", "-o", "upheaval_verify=valid")
+    done = pytest_in(repository, python, *valid, *options, timeout_s=900, variables=WIDE)
+    assert done.returncode == 1, done.stdout
+    seeds = ("[seed-1]", "[seed-2]") if "--seeds" in options else ("",)
+    red = ("test_has_little_traffic", "test_verifies_and_does_not_look", "test_verifies_and_skips_the_rest")
+    assert sorted(line.split()[1] for line in lines_with("ERROR test_it.py", done.stdout) if " - " in line) == sorted(
+        f"test_it.py::{name}{seed}" for name in red for seed in seeds
+    ), done.stdout
+    assert "the test passed, but the verdict on its run is unknown" in done.stdout
+    assert "there was enough traffic to judge: " in done.stdout
+    (count,) = lines_with("passed with verdict unknown", done.stdout)
+    assert count.startswith(f"{len(seeds)} of "), done.stdout
+    named = lines_with("    test_it.py::test_may_be_unknown: unknown: ", done.stdout)
+    assert len(named) == ("-v" in options), done.stdout
+
+
+def test_a_test_that_asks_is_red_where_its_run_is_invalid_whatever_else_is_judged(
+    repository: Path, python: Path
+) -> None:
+    (repository / "test_it.py").write_text(INVALID)
+    options = ("-o", "upheaval_service=raising:Raising", "-o", "upheaval_verify=asked")
+    done = pytest_in(repository, python, "--runtime", "simulated", *options, timeout_s=600, variables=WIDE)
+    assert done.returncode == 1, done.stdout
+    for word in (
+        "ERROR test_it.py::test_verifies_and_does_not_look - Failed: the test passed, but its run is invalid",
+        "ERROR test_it.py::test_skips_the_rest - Failed: the test skipped, but its run is invalid",
+        "3 passed, 1 skipped, 2 errors",
+        "1 of 2 tests with a cluster passed with verdict invalid, as verify=False allows",
+        "1 of 2 tests with a cluster ended without a verdict",
+    ):
+        assert word in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize("runtime", ["simulated", "process"])
+def test_a_load_that_died_is_an_error_whatever_the_test_does_with_it(
+    repository: Path, python: Path, runtime: str
+) -> None:
+    (repository / "test_it.py").write_text(DYING)
+    options = ("--runtime", runtime, "--members", "1", "-o", "upheaval_verify=asked")
+    done = pytest_in(repository, python, *options, timeout_s=1200, variables=WIDE)
+    assert done.returncode == 1, done.stdout
+    ended = r"ended: OSError \[Errno 28\]" if runtime == "process" else r"failed: OSError\(28,"
+    errors = [line for line in lines_with("ERROR test_it.py", done.stdout) if re.search(ended, line)]
+    assert [line.split()[1].removeprefix("test_it.py::") for line in errors] == NAMES[:-1], done.stdout
+    folders = {folder.name.partition("-2")[0]: folder for folder in (repository / "runs").iterdir()}
+    assert sorted(folders) == sorted(NAMES[:-1])
+    for folder in folders.values():
+        failures = RunFolder(folder).read_manifest().failures
+        assert any(isinstance(each, Failure) and each.promise == Promise.RUN_ENDED for each in failures), failures
+    require_nothing_running(repository)
