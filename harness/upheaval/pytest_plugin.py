@@ -431,11 +431,11 @@ def _fail_expected_or_not(report: pytest.TestReport) -> None:
 
 
 def _note(item: pytest.Item, run: "ItemRun", report: pytest.TestReport, error: BaseException | None) -> None:
+    from upheaval.testing.summary import NOT_JUDGED, REPLAY_PROPERTY, RUN_PROPERTY, VERDICT_PROPERTY
+
     is_last = report.when == "teardown"
     if is_last and run.is_ending:
         _fail_expected_or_not(report)
-    from upheaval.testing.summary import NOT_JUDGED, REPLAY_PROPERTY, RUN_PROPERTY, VERDICT_PROPERTY
-
     had_failed = run.has_failed
     ends_session = isinstance(error, KeyboardInterrupt | pytest.exit.Exception)
     # Only a subtest reports that it ends. With --pdb, Ctrl-C fails the test and the session goes on.
@@ -495,7 +495,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     """
     reports = (report for reports in terminalreporter.stats.values() for report in reports)
     names = (name for report in reports for name, _ in getattr(report, "user_properties", ()))
-    if not any(name.startswith(f"{MARKER}_") for name in names):
+    if not any(str(name).startswith(f"{MARKER}_") for name in names):
         return
     from upheaval.testing.summary import summary_lines
 

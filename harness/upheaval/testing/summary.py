@@ -35,7 +35,8 @@ def summary_lines(stats: Mapping[str, Sequence[object]], *, is_verbose: bool) ->
     verdicts = {report.nodeid: text for report in reports if report.passed and (text := _verdict_of(report))}
     yield from _of_verdicts(verdicts, is_verbose=is_verbose)
     failed = (one for outcome in ("failed", "error") for one in stats.get(outcome, ()))
-    yield from _of_failed({one.nodeid: one for one in failed if isinstance(one, pytest.TestReport)})
+    properties = {one.nodeid: dict(one.user_properties) for one in failed if isinstance(one, pytest.TestReport)}
+    yield from _of_failed(properties)
 
 
 def _verdict_of(report: pytest.TestReport) -> str:
@@ -53,12 +54,12 @@ def _of_verdicts(verdicts: Mapping[str, str], *, is_verbose: bool) -> Iterator[s
                 yield f"    {nodeid}: {text}"
 
 
-def _of_failed(reports: Mapping[str, pytest.TestReport]) -> Iterator[str]:
-    for nodeid, report in reports.items():
-        properties = dict(report.user_properties)
-        if REPLAY_PROPERTY in properties:
-            folder = str(properties[RUN_PROPERTY])
-            yield f"{nodeid} left runs/{Path(folder).name}: {properties[REPLAY_PROPERTY]}"
+def _of_failed(properties: Mapping[str, Mapping[str, object]]) -> Iterator[str]:
+    """How the run of each failed test is replayed and judged, and the last log lines of its members."""
+    for nodeid, values in properties.items():
+        if REPLAY_PROPERTY in values:
+            folder = str(values[RUN_PROPERTY])
+            yield f"{nodeid} left runs/{Path(folder).name}: {values[REPLAY_PROPERTY]}"
             yield f"    what it left is judged by: {shlex.join(['upheaval', 'verify', folder])}"
             for line in last_lines_of(folder):
                 yield f"    {line}"
