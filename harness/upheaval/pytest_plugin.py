@@ -413,12 +413,13 @@ def pytest_runtest_makereport(
     if is_ours and call.excinfo is not None and not item.config.getoption("fulltrace"):
         _shorten(call.excinfo)
     report = yield
-    if is_ours and call.excinfo is not None and report.when == "setup" and not item.config.getoption("fulltrace"):
+    run = item.stash.get(_RUN, None)
+    is_of_fixture = report.when == "setup" or (run is not None and run.is_ending)
+    if is_ours and call.excinfo is not None and is_of_fixture and not item.config.getoption("fulltrace"):
         report.longrepr = f"{MARKER}: {call.excinfo.value}"
     if call.excinfo is not None and call.excinfo.value is item.stash.get(_NOT_UP, None):
         del item.stash[_NOT_UP]
         _fail_expected_or_not(report)
-    run = item.stash.get(_RUN, None)
     if run is not None:
         _note(item, run, report, None if call.excinfo is None else call.excinfo.value)
     return report
