@@ -16,6 +16,9 @@ INI = "[pytest]\nupheaval_service = workbench\n"
 
 TESTS = """
 import pytest
+from pytest import skip
+
+marked = pytest.mark
 
 def test_has_little_traffic(workload):
     workload.wait_for(5)
@@ -37,14 +40,14 @@ def test_is_not_judged(workload):
 
 def test_skips_the_rest(workload):
     workload.wait_for(5)
-    pytest.skip("no second machine")
+    skip("no second machine")
 
 def test_verifies_and_skips_the_rest(cluster, workload):
     workload.wait_for(5)
     cluster.verify()
-    pytest.skip("no second machine")
+    skip("no second machine")
 
-@pytest.mark.xfail
+@marked.xfail
 def test_fails_as_expected(workload):
     workload.wait_for(5)
     assert not workload
@@ -60,6 +63,7 @@ class Raising(ClusteredService):
 """
 INVALID = """
 import pytest
+from pytest import skip
 
 @pytest.fixture
 def judged(cluster):
@@ -70,7 +74,7 @@ def test_verifies_and_does_not_look(judged):
     pass
 
 def test_skips_the_rest(judged):
-    pytest.skip("no second machine")
+    skip("no second machine")
 
 def test_does_not_ask(cluster):
     cluster.client().request(b"1")
@@ -83,8 +87,11 @@ def test_wants_it(judged):
 DYING = """
 import pytest
 from contextlib import suppress
+from pytest import skip
 from upheaval import HarnessError
 from upheaval.workload import Load
+
+marked = pytest.mark
 
 @pytest.fixture
 def dying(workload, monkeypatch):
@@ -116,9 +123,9 @@ def test_verified_it(dying, cluster):
         cluster.verify()
 
 def test_skips_the_rest(stopped):
-    pytest.skip("no second machine")
+    skip("no second machine")
 
-@pytest.mark.xfail
+@marked.xfail
 def test_fails_as_expected(stopped):
     raise ValueError("ticket 12")
 
