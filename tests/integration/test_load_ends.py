@@ -85,7 +85,8 @@ def test_a_load_whose_clients_lost_their_program_has_failed(tmp_path: Path, monk
         "the load on workbench ended: the bridge for clients ended with status 3: "
         "java.lang.OutOfMemoryError: Java heap space"
     )
-    for ends in (lambda: load.wait_until_acknowledged(1, 60), load.finish):
-        with pytest.raises(UnknownOutcome) as raised:
-            ends()
-        assert str(raised.value) == why
+    with pytest.raises(UnknownOutcome) as while_it_runs:
+        load.wait_until_acknowledged(1, 60)
+    with pytest.raises(UnknownOutcome) as at_its_end:
+        load.finish()
+    assert [str(raised.value) for raised in (while_it_runs, at_its_end)] == [why, why]
