@@ -287,7 +287,7 @@ def upheaval_cluster(request: pytest.FixtureRequest, upheaval_seed: int | None) 
             run.judge(made, wanted)
         finally:
             made.down()
-    run.require_load(made)
+    run.require_load(made, wanted)
     run.is_ending = False
     if not run.will_be_reported:
         _settle(item, run)
@@ -450,8 +450,7 @@ def _note(item: pytest.Item, run: "ItemRun", report: pytest.TestReport, error: B
     if run.seed is not None and (report.failed or (is_last and run.has_passed)):
         report.user_properties.append((SEED_PROPERTY, run.seed))
     if is_last:
-        if run.verdict or not run.has_failed:
-            report.user_properties.append((VERDICT_PROPERTY, run.verdict or NOT_JUDGED))
+        report.user_properties.append((VERDICT_PROPERTY, run.verdict or NOT_JUDGED))
         try:
             _settle(item, run)
         except Exception as reason:  # noqa: BLE001 - a full disk, say, fails this test and does not end the session

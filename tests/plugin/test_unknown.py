@@ -82,6 +82,10 @@ def test_does_not_ask(cluster):
 @pytest.mark.upheaval(verify=False)
 def test_wants_it(judged):
     pass
+
+def test_looks(cluster):
+    cluster.client().request(b"1")
+    cluster.assert_valid()
 """
 
 DYING = """
@@ -111,7 +115,7 @@ def stopped(dying, workload):
         workload.stop()
 
 @pytest.mark.upheaval(verify=False)
-def test_asks_for_no_verdict(stopped):
+def test_asks_for_no_verdict(dying):
     pass
 
 def test_ended_its_cluster(dying, cluster):
@@ -130,14 +134,27 @@ def test_fails_as_expected(stopped):
     raise ValueError("ticket 12")
 
 @pytest.mark.upheaval(verify=False)
+def test_is_meant_to_lose_its_load(stopped):
+    pass
+
+@pytest.mark.upheaval(verify=False)
 def test_is_in_order(workload):
     workload.wait_for(5)
 """
-NAMES = re.findall(r"def (test_\w+)", DYING)
+RED = re.findall(r"def (test_\w+)", DYING)[:-2]
 
 
 def lines_with(text: str, output: str) -> list[str]:
     return [line for line in output.splitlines() if text in line]
+
+
+def verdicts_in(junit: Path) -> dict[str | None, str]:
+    return {
+        case.get("name"): item.get("value", "").partition(":")[0]
+        for case in ET.parse(junit).findall(".//testcase")
+        for item in case.iter("property")
+        if item.get("name") == "upheaval_verdict"
+    }
 
 
 @pytest.fixture
@@ -158,15 +175,8 @@ def test_what_passes_without_a_valid_run_is_counted(repository: Path, python: Pa
         "(-v names them)",
         "3 of 8 tests with a cluster ended without a verdict (-v names them)",
     ], done.stdout
-    cases = ET.parse(repository / "report.xml").findall(".//testcase")
-    verdicts = {
-        case.get("name"): each.get("value", "").partition(":")[0]
-        for case in cases
-        for each in case.iter("property")
-        if each.get("name") == "upheaval_verdict"
-    }
     unknown = ("test_has_little_traffic", "test_verifies_and_does_not_look", "test_may_be_unknown")
-    assert verdicts == {
+    assert verdicts_in(repository / "report.xml") == {
         **dict.fromkeys((*unknown, "test_verifies_and_skips_the_rest"), "unknown"),
         "test_is_valid": "valid",
         **dict.fromkeys(("test_is_not_judged", "test_skips_the_rest", "test_fails_as_expected"), "not judged"),
@@ -198,17 +208,22 @@ def test_a_test_that_asks_is_red_where_its_run_is_invalid_whatever_else_is_judge
     repository: Path, python: Path
 ) -> None:
     (repository / "test_it.py").write_text(INVALID)
-    options = ("-o", "upheaval_service=raising:Raising", "-o", "upheaval_verify=asked")
+    options = ("-o", "upheaval_service=raising:Raising", "-o", "upheaval_verify=asked", "--junit-xml", "report.xml")
     done = pytest_in(repository, python, "--runtime", "simulated", *options, timeout_s=600, variables=WIDE)
     assert done.returncode == 1, done.stdout
     for word in (
         "ERROR test_it.py::test_verifies_and_does_not_look - Failed: the test passed, but its run is invalid",
         "ERROR test_it.py::test_skips_the_rest - Failed: the test skipped, but its run is invalid",
-        "3 passed, 1 skipped, 2 errors",
-        "1 of 2 tests with a cluster passed with verdict invalid, as verify=False allows",
-        "1 of 2 tests with a cluster ended without a verdict",
+        "1 failed, 3 passed, 1 skipped, 2 errors",
+        "1 of 5 tests with a cluster passed with verdict invalid, as verify=False allows",
+        "1 of 5 tests with a cluster ended without a verdict",
     ):
         assert word in done.stdout, done.stdout
+    judged = ("test_verifies_and_does_not_look", "test_skips_the_rest", "test_wants_it", "test_looks")
+    assert verdicts_in(repository / "report.xml") == {
+        **dict.fromkeys(judged, "invalid"),
+        "test_does_not_ask": "not judged",
+    }
 
 
 @pytest.mark.parametrize("runtime", ["simulated", "process"])
@@ -221,9 +236,9 @@ def test_a_load_that_died_is_an_error_whatever_the_test_does_with_it(
     assert done.returncode == 1, done.stdout
     ended = r"ended: OSError \[Errno 28\]" if runtime == "process" else r"failed: OSError\(28,"
     errors = [line for line in lines_with("ERROR test_it.py", done.stdout) if re.search(ended, line)]
-    assert [line.split()[1].removeprefix("test_it.py::") for line in errors] == NAMES[:-1], done.stdout
+    assert [line.split()[1].removeprefix("test_it.py::") for line in errors] == RED, done.stdout
     folders = {folder.name.partition("-2")[0]: folder for folder in (repository / "runs").iterdir()}
-    assert sorted(folders) == sorted(NAMES[:-1])
+    assert sorted(folders) == sorted(RED)
     for folder in folders.values():
         failures = RunFolder(folder).read_manifest().failures
         assert any(isinstance(each, Failure) and each.promise == Promise.RUN_ENDED for each in failures), failures

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final, Protocol
+from typing import IO, ClassVar, Final, Protocol
 
 from upheaval.errors import EnvironmentFault, UnknownOutcome
 from upheaval.system.clients import ClientNeeds, WayIn
@@ -140,7 +140,7 @@ class RunningBridge:
     """A bridge that another process starts and ends. Implements `AnyBridge`."""
 
     address: str
-    failure: Final = ""
+    failure: ClassVar[str] = ""
     """The process that started it looks after it."""
 
     def close(self) -> None:

@@ -243,7 +243,6 @@ class Cluster:
         if self._is_down:
             return
         self._has_ended = True
-        self._clients_failure = self._clients_failure or self._backend.clients_failure
         with ExitStack() as stack:
             # From the last to the first, each one even if another one fails.
             stack.callback(self._record_load_failure)
@@ -251,6 +250,8 @@ class Cluster:
             stack.callback(self.chaos.give_up)
             for client in self._clients:
                 stack.callback(client.close)
+            # Before they end: what happens to them afterwards fails no request.
+            self._clients_failure = self._clients_failure or self._backend.clients_failure
             self.workload.stop()
 
     def _end_members(self) -> None:

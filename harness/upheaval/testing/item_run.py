@@ -103,19 +103,17 @@ class ItemRun:
         skipped the rest.
         """
         report, unended = cluster.report, ""
-        if not self.will_be_reported or not (self.has_passed or (self.end is ItemEnd.SKIPPED and report is not None)):
-            return
-        if report is None and wanted in (Wanted.ASKED, Wanted.ANY):
-            return
-        if report is None:
+        if report is None and self.will_be_reported and self.has_passed and wanted in (Wanted.ALWAYS, Wanted.VALID):
             try:
                 report = cluster.verify()
             except UnknownOutcome as error:
                 # The cluster does not heal, or its load failed. What the test did until then is judged all the same.
                 cluster.down()
                 report, unended = cluster.verify(), " ".join(str(error).split())
+        if report is None:
+            return
         self.verdict = _words_of(report, unended)
-        if wanted is Wanted.ANY:
+        if wanted is Wanted.ANY or not self.will_be_reported or self.end not in (ItemEnd.PASSED, ItemEnd.SKIPPED):
             return
         if any(finding.fails_test for finding in report.findings):
             is_invalid = report.verdict is Verdict.INVALID
@@ -141,15 +139,18 @@ class ItemRun:
             promise = Promise.RUN_ENDED if isinstance(error, UnknownOutcome) else Promise.TEST_PASSED
             add_failure(RunFolder(self.folder), Failure(promise, f"{nodeid}: {why[:DETAIL_MAX]}"))
 
-    def require_load(self, cluster: Cluster) -> None:
-        """Raises `UnknownOutcome` if the load of a cluster that is down failed, whatever the test did with that."""
-        if self.will_be_reported and cluster.load_failure:
+    def require_load(self, cluster: Cluster, wanted: Wanted) -> None:
+        """Raises `UnknownOutcome` if the load of a cluster that is down failed, unless the test may do that."""
+        if self.will_be_reported and wanted is not Wanted.ANY and cluster.load_failure:
             raise UnknownOutcome(cluster.load_failure)
 
 
 def _words_of(report: Report, unended: str) -> str:
+    verdict = report.verdict
+    if verdict is Verdict.VALID:
+        return verdict.text
     worst = next(iter(report.worst_first), None)
     why = "no promise was checked" if worst is None else f"{worst.promise.sentence}: {worst.detail}"
     if unended:
         why = f"{UNENDED}: {unended}"
-    return f"{report.verdict.text}: {' '.join(why.split())[:DETAIL_MAX]}"
+    return f"{verdict.text}: {' '.join(why.split())[:DETAIL_MAX]}"

@@ -32,10 +32,11 @@ _ENDS: Final = (
 def summary_lines(stats: Mapping[str, Sequence[object]], *, is_verbose: bool) -> Iterator[str]:
     """The lines, from the reports of a session by their category."""
     reports = [one for some in stats.values() for one in some if isinstance(one, pytest.TestReport)]
-    verdicts = {report.nodeid: text for report in reports if report.passed and (text := _verdict_of(report))}
-    yield from _of_verdicts(verdicts, is_verbose=is_verbose)
     failed = (one for outcome in ("failed", "error") for one in stats.get(outcome, ()))
     properties = {one.nodeid: dict(one.user_properties) for one in failed if isinstance(one, pytest.TestReport)}
+    verdicts = {report.nodeid: text for report in reports if (text := _verdict_of(report))}
+    others = {nodeid: text for nodeid, text in verdicts.items() if nodeid not in properties}
+    yield from _of_verdicts(others, len(verdicts), is_verbose=is_verbose)
     yield from _of_failed(properties)
 
 
@@ -43,12 +44,12 @@ def _verdict_of(report: pytest.TestReport) -> str:
     return str(dict(report.user_properties).get(VERDICT_PROPERTY, ""))
 
 
-def _of_verdicts(verdicts: Mapping[str, str], *, is_verbose: bool) -> Iterator[str]:
+def _of_verdicts(verdicts: Mapping[str, str], tests: int, *, is_verbose: bool) -> Iterator[str]:
     """A count for each kind of verdict but valid, and the tests: those whose run did not end in order in any case."""
     counts = Counter(text.partition(":")[0] for text in verdicts.values())
     for kind, what in _ENDS:
         if counts[kind]:
-            yield f"{counts[kind]} of {len(verdicts)} tests with a cluster {what}"
+            yield f"{counts[kind]} of {tests} tests with a cluster {what}"
         for nodeid, text in verdicts.items():
             if text.partition(":")[0] == kind and (is_verbose or UNENDED in text):
                 yield f"    {nodeid}: {text}"
