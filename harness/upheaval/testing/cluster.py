@@ -183,7 +183,7 @@ class Cluster:
         make_live = partial(self._make_live, links=links, machines=machines)
         make = self._make_simulated if runtime == SIMULATED else make_live
         self._backend = make(path, spec, origin)
-        self._has_ended = self._is_down = False
+        self._has_ended = self._is_down = self._has_commands = False
         taken = Witnesses(self._backend.target, service, is_on=witnesses)
         self.chaos = Chaos(self._running, components=components, witnesses=taken)
         self.workload = Workload(self)
@@ -191,7 +191,6 @@ class Cluster:
         self.standby = Backup(self._running, f"{STANDBY}-0")
         self._schema_file = spec.schema
         self._clients: list[Client] = []
-        self._has_commands = False
         self._report: Report | None = None
         self._clients_failure = ""
 

@@ -140,7 +140,7 @@ class ItemRun:
             add_failure(RunFolder(self.folder), Failure(promise, f"{nodeid}: {why[:DETAIL_MAX]}"))
 
     def require_load(self, cluster: Cluster, wanted: Wanted) -> None:
-        """Raises `UnknownOutcome` if the load of a cluster that is down failed, unless the test may do that."""
+        """Raises `UnknownOutcome` if the load of a cluster that is down failed, unless the test may lose it."""
         if self.will_be_reported and wanted is not Wanted.ANY and cluster.load_failure:
             raise UnknownOutcome(cluster.load_failure)
 
