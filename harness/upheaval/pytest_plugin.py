@@ -12,7 +12,6 @@ import os
 import shlex
 import sys
 from collections.abc import Generator, Iterator, Mapping
-from enum import Enum, auto
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -24,18 +23,15 @@ from upheaval.runtime_names import DOCKER, PROCESS, RUNTIMES, SIMULATED
 if TYPE_CHECKING:
     from upheaval.testing.chaos import Chaos
     from upheaval.testing.cluster import Cluster, Workload
+    from upheaval.testing.item_run import ItemRun, Wanted
 
 MARKER = "upheaval"
-RUN_PROPERTY = "upheaval_run"
-REPLAY_PROPERTY = "upheaval_replay"
 SEED_PROPERTY = "upheaval_seed"
-UNENDED_PROPERTY = "upheaval_unended"
 SEED_FIXTURE = "upheaval_seed"
 CLUSTER_FIXTURE = "upheaval_cluster"
 FAILED_SEEDS = "upheaval/failed-seeds"
 """In pytest's cache: the simulated seeds that failed last time, by the test without its parameters."""
 REMEMBERED_MAX = 20
-DETAIL_MAX = 300
 _FROM_INI = ("service", "source", "image", "model", "schema", "client", "system", "launcher", "jvm")
 _MARKER_OPTIONS = (
     *_FROM_INI,
@@ -49,7 +45,6 @@ _MARKER_OPTIONS = (
     "witnesses",
     "verify",
 )
-_ALWAYS, _ASKED = "always", "asked"
 _PACKAGES = ("upheaval", "upheaval_node", "upheaval_chaos")
 
 
@@ -74,47 +69,7 @@ _OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
 _FREE: Final = object()
 
 
-class _End(Enum):
-    """How a test ended; `_Run.note` alone decides it, and `_settle` what that means for the run's folder."""
-
-    OPEN = auto()
-    """Its body has no end: it runs, or was interrupted."""
-    LEFT = auto()
-    """It was skipped, or failed as expected (xfail)."""
-    PASSED = auto()
-    FAILED = auto()
-
-
-class _Run:
-    """The run of one test: its folder, its seed if that decides it, the command that repeats it, and the test's end."""
-
-    def __init__(self, folder: Path, seed: int | None, replay: str) -> None:
-        self.folder = folder
-        self.seed = seed
-        self.replay = replay
-        self.end = _End.OPEN
-        self.will_be_reported = False
-        """Whether the end of its fixtures is: not after an interrupt."""
-        self.is_ending = False
-        """Its cluster is being judged and ended. An error in that fails the test, expected to fail or not."""
-        self.is_red_by_verdict = False
-        """`verify` fails it without a failure in the manifest."""
-        self.error: BaseException | None = None
-        self.why = ""
-        self.unended = ""
-        """What its verdict lacks, as its cluster or its load did not end in order; empty if they did."""
-
-    def note(self, report: pytest.TestReport, error: BaseException | None) -> None:
-        """What a phase, or a subtest, of the test came to."""
-        if report.failed:
-            if self.end is not _End.FAILED:
-                self.error, self.why = error, report.longrepr if isinstance(report.longrepr, str) else ""
-            self.end = _End.FAILED
-        elif self.end is not _End.FAILED and report.when != "teardown" and (report.when == "call" or report.skipped):
-            self.end = _End.PASSED if report.passed else _End.LEFT
-
-
-_RUN = pytest.StashKey[_Run]()
+_RUN = pytest.StashKey["ItemRun"]()
 _SEEDS = pytest.StashKey[range]()
 _NOT_UP = pytest.StashKey[BaseException]()
 
@@ -135,8 +90,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("upheaval_system", "what the members of clusters are, NAME or NAME:VERSION (default upheaval)")
     parser.addini(
         "upheaval_verify",
-        "always (default): a test that passed is judged, and fails where its run is invalid; asked: only when it asks",
-        default=_ALWAYS,
+        "always (default): a test that passed is judged, and fails where its run is invalid; valid: it fails unless "
+        "its run is valid; asked: only when it asks",
+        default="always",
     )
     parser.addini("upheaval_labels", "labels of all runs, NAME=VALUE", type="linelist")
     parser.addini("upheaval_image", "the image that brings the service to containers, instead of that folder")
@@ -297,6 +253,7 @@ def upheaval_cluster(request: pytest.FixtureRequest, upheaval_seed: int | None) 
     from upheaval.records import MadeByTest, write_made_by_test
     from upheaval.records.labels import write_labels
     from upheaval.testing.cluster import Cluster
+    from upheaval.testing.item_run import ItemRun
     from upheaval.testing.run_folders import new_folder, remove_folder
     from upheaval.testing.signals import signals_interrupt
 
@@ -307,12 +264,12 @@ def upheaval_cluster(request: pytest.FixtureRequest, upheaval_seed: int | None) 
     elif _SEEDS in item.config.stash:
         late = f"{item.name} gets its cluster too late to run once per seed"
         raise UsageError(f"--upheaval-seeds: {late}: name the fixture {SEED_FIXTURE} among its arguments")
-    is_judged = options.pop("verify")
+    wanted: Wanted = options.pop("verify")
     labels = _labels(item)
     folder = new_folder(item.config.invocation_params.dir / "runs", item.name)
     command = _replay_command(item, options, upheaval_seed)
     seed = options.get("seed", 1) if options["runtime"] == SIMULATED else None
-    item.stash[_RUN] = run = _Run(folder, seed, shlex.join(command))
+    item.stash[_RUN] = run = ItemRun(folder, seed, shlex.join(command))
     with signals_interrupt():
         try:
             made = Cluster(folder=folder, **options)
@@ -327,10 +284,10 @@ def upheaval_cluster(request: pytest.FixtureRequest, upheaval_seed: int | None) 
             made.up()
             yield made
             run.is_ending = True
-            if is_judged and run.end is _End.PASSED and run.will_be_reported:
-                _judge(made, run)
+            run.judge(made, wanted)
         finally:
             made.down()
+    run.require_load(made, wanted)
     run.is_ending = False
     if not run.will_be_reported:
         _settle(item, run)
@@ -349,47 +306,10 @@ def _labels(item: pytest.Item) -> dict[str, str]:
     return labels_of([*pairs, (TEST, _test_of(item.nodeid))], os.environ)
 
 
-def _judge(cluster: "Cluster", run: _Run) -> None:
-    """A test that passed fails here when its run broke a promise, asked for or not, or when its model or promises are
-    at fault. Unknown for another reason is what it came to see.
-    """
-    from upheaval.checkers.verdict import Verdict
-    from upheaval.errors import UnknownOutcome
-
-    report = cluster.report
-    if report is None:
-        try:
-            report = cluster.verify()
-        except UnknownOutcome as error:
-            # The cluster does not heal, or its load failed. What the test did until then is judged all the same.
-            cluster.down()
-            report = cluster.verify()
-            run.unended = (
-                f"verdict {report.verdict.text}, as its run did not end in order: {' '.join(str(error).split())}"
-            )
-    if any(finding.fails_test for finding in report.findings):
-        what = "run is invalid" if report.verdict is Verdict.INVALID else "model or promises judge nothing"
-        off = f"if you intend this, use @pytest.mark.{MARKER}(verify=False)"
-        run.is_red_by_verdict = True
-        pytest.fail(f"the test passed, but its {what}; {off}\n{report}", pytrace=False)
-
-
-def _settle(item: pytest.Item, run: _Run) -> None:
-    """When all of a test is over its run folder goes, or says why the test failed, so that `verify` reports it too."""
+def _settle(item: pytest.Item, run: "ItemRun") -> None:
+    """When all of a test is over its run folder goes, or says why the test failed."""
     del item.stash[_RUN]
-    if run.end is not _End.FAILED:
-        if not item.config.getoption("upheaval_keep_runs"):
-            from upheaval.testing.run_folders import remove_folder
-
-            remove_folder(run.folder)
-    elif not run.is_red_by_verdict:
-        from upheaval.checkers.promises import Promise
-        from upheaval.errors import UnknownOutcome
-        from upheaval.records import Failure, RunFolder, add_failure
-
-        why = run.why if run.error is None else " ".join(f"{type(run.error).__name__}: {run.error}".split())
-        promise = Promise.RUN_ENDED if isinstance(run.error, UnknownOutcome) else Promise.TEST_PASSED
-        add_failure(RunFolder(run.folder), Failure(promise, f"{item.nodeid}: {why[:DETAIL_MAX]}"))
+    run.settle(item.nodeid, keeps=item.config.getoption("upheaval_keep_runs"))
 
 
 @pytest.fixture
@@ -445,7 +365,7 @@ def _cluster_options(item: pytest.Item) -> dict[str, Any]:
     if config.getini(f"{MARKER}_ignore"):
         options["ignored"] = config.getini(f"{MARKER}_ignore")
     options.setdefault("witnesses", True)
-    options.setdefault("verify", _is_verified_always(config))
+    options["verify"] = _wanted_verdict(config, options.get("verify"))
     options["runtime"] = _runtime(config)
     if options["runtime"] != DOCKER:
         options.pop("image", None)
@@ -463,13 +383,11 @@ def _cluster_options(item: pytest.Item) -> dict[str, Any]:
     return options
 
 
-def _is_verified_always(config: pytest.Config) -> bool:
-    wanted = config.getini(f"{MARKER}_verify")
-    if wanted in (_ALWAYS, _ASKED):
-        return bool(wanted == _ALWAYS)
-    from upheaval.errors import UsageError
+def _wanted_verdict(config: pytest.Config, marked: object) -> "Wanted":
+    from upheaval.testing.item_run import wanted_verdict
 
-    raise UsageError(f"{MARKER}_verify {wanted!r}: use {_ALWAYS} or {_ASKED}")
+    of_file = wanted_verdict(config.getini(f"{MARKER}_verify"), f"{MARKER}_verify")
+    return of_file if marked is None else wanted_verdict(marked, f"marker {MARKER}: verify")
 
 
 def _replay_command(item: pytest.Item, options: dict[str, Any], chosen_seed: int | None) -> tuple[str, ...]:
@@ -495,12 +413,13 @@ def pytest_runtest_makereport(
     if is_ours and call.excinfo is not None and not item.config.getoption("fulltrace"):
         _shorten(call.excinfo)
     report = yield
-    if is_ours and call.excinfo is not None and report.when == "setup" and not item.config.getoption("fulltrace"):
+    run = item.stash.get(_RUN, None)
+    is_of_fixture = report.when == "setup" or (run is not None and run.is_ending)
+    if is_ours and call.excinfo is not None and is_of_fixture and not item.config.getoption("fulltrace"):
         report.longrepr = f"{MARKER}: {call.excinfo.value}"
     if call.excinfo is not None and call.excinfo.value is item.stash.get(_NOT_UP, None):
         del item.stash[_NOT_UP]
         _fail_expected_or_not(report)
-    run = item.stash.get(_RUN, None)
     if run is not None:
         _note(item, run, report, None if call.excinfo is None else call.excinfo.value)
     return report
@@ -512,25 +431,26 @@ def _fail_expected_or_not(report: pytest.TestReport) -> None:
     vars(report).pop("wasxfail", None)
 
 
-def _note(item: pytest.Item, run: _Run, report: pytest.TestReport, error: BaseException | None) -> None:
+def _note(item: pytest.Item, run: "ItemRun", report: pytest.TestReport, error: BaseException | None) -> None:
+    from upheaval.testing.summary import NOT_JUDGED, REPLAY_PROPERTY, RUN_PROPERTY, VERDICT_PROPERTY
+
     is_last = report.when == "teardown"
     if is_last and run.is_ending:
         _fail_expected_or_not(report)
-    had_failed = run.end is _End.FAILED
+    had_failed = run.has_failed
     ends_session = isinstance(error, KeyboardInterrupt | pytest.exit.Exception)
     # Only a subtest reports that it ends. With --pdb, Ctrl-C fails the test and the session goes on.
     if not ends_session or (isinstance(error, KeyboardInterrupt) and item.config.getoption("usepdb", False)):
         run.note(report, error)
-    if run.end is _End.FAILED and not had_failed:
+    if run.has_failed and not had_failed:
         # The properties of the test go into JUnit files, those of this report to the end of the output.
         properties = [(RUN_PROPERTY, str(run.folder)), (REPLAY_PROPERTY, run.replay)]
         item.user_properties += properties
         report.user_properties += properties
-    if run.seed is not None and (report.failed or (is_last and run.end is _End.PASSED)):
+    if run.seed is not None and (report.failed or (is_last and run.has_passed)):
         report.user_properties.append((SEED_PROPERTY, run.seed))
     if is_last:
-        if run.unended:
-            report.user_properties.append((UNENDED_PROPERTY, run.unended))
+        report.user_properties.append((VERDICT_PROPERTY, run.verdict or NOT_JUDGED))
         try:
             _settle(item, run)
         except Exception as reason:  # noqa: BLE001 - a full disk, say, fails this test and does not end the session
@@ -570,27 +490,17 @@ def _hides(excinfo: "pytest.ExceptionInfo[BaseException]") -> bool:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """For each failed test of ours, how it is replayed and judged, and the last log lines of its members. For any other
-    what its verdict lacks.
+    """How many passed tests have no valid run; for each failed test of ours, how it is replayed and judged, and the
+    last log lines of its members.
     """
-    lines: dict[str, list[str]] = {}
-    for report in (report for reports in terminalreporter.stats.values() for report in reports):
-        for name, text in getattr(report, "user_properties", ()):
-            if name == UNENDED_PROPERTY:
-                lines[f"{report.nodeid} unended"] = [f"{report.nodeid}: {text}"]
-    for outcome in ("failed", "error"):
-        for report in terminalreporter.stats.get(outcome, ()):
-            properties = dict(getattr(report, "user_properties", ()))
-            if REPLAY_PROPERTY in properties:
-                from upheaval.testing.run_folders import last_lines_of
+    reports = (report for reports in terminalreporter.stats.values() for report in reports)
+    names = (name for report in reports for name, _ in getattr(report, "user_properties", ()))
+    if not any(str(name).startswith(f"{MARKER}_") for name in names):
+        return
+    from upheaval.testing.summary import summary_lines
 
-                folder = str(properties[RUN_PROPERTY])
-                lines[report.nodeid] = [
-                    f"{report.nodeid} left runs/{Path(folder).name}: {properties[REPLAY_PROPERTY]}",
-                    f"    what it left is judged by: {shlex.join(['upheaval', 'verify', folder])}",
-                    *(f"    {line}" for line in last_lines_of(folder)),
-                ]
+    lines = list(summary_lines(terminalreporter.stats, is_verbose=terminalreporter.verbosity > 0))
     if lines:
         terminalreporter.section("upheaval runs")
-        for line in (line for test in lines.values() for line in test):
+        for line in lines:
             terminalreporter.write_line(line)

@@ -27,6 +27,37 @@ RESTART: Final = "tests/test_auction.py::test_bids_outlive_a_restart_from_a_snap
 STOCK: Final = "tests/test_stock.py::test_nothing_is_lost_with_the_leader"
 UNKNOWN: Final = "upheaval.errors.UnknownOutcome"
 """On a machine that is too slow for elections a run is unknown; it is never invalid."""
+LOSING: Final = """
+import os
+import signal
+import subprocess
+
+import pytest
+
+from tests.bidder import Bidder
+
+@pytest.fixture
+def ann(cluster):
+    return Bidder(cluster.client(timeout_s=60), 1)
+
+def kill_clients():
+    found = subprocess.run(["pgrep", "-P", str(os.getpid()), "-f", "auction.AuctionBridge"], capture_output=True)
+    pid = int(found.stdout)
+    os.kill(pid, signal.SIGKILL)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+
+def test_loses_its_clients(ann):
+    ann.bid(7, 1)
+    kill_clients()
+
+@pytest.mark.upheaval(verify=False)
+def test_means_to(ann):
+    ann.bid(7, 1)
+    kill_clients()
+
+def test_is_in_order(ann):
+    ann.bid(7, 1)
+"""
 TIMEOUT_S: Final = 600
 
 
@@ -57,6 +88,22 @@ def changed(folder: Path, name: str, right: str, wrong: str) -> None:
 def test_a_test_of_the_example_passes(tmp_path: Path) -> None:
     folder = compiled(copy_of(EXAMPLE, tmp_path / EXAMPLE))
     require_passed(folder, 1, "--members", "1", "-o", f"upheaval_service={CLASSES}:{SERVICE}", RESTART)
+
+
+@pytest.mark.heavy
+def test_a_test_whose_program_of_clients_ended_is_an_error_unless_it_means_that(tmp_path: Path) -> None:
+    folder = compiled(copy_of(EXAMPLE, tmp_path / EXAMPLE))
+    (folder / "tests" / "test_it.py").write_text(LOSING)
+    options = ("--members", "1", "-o", f"upheaval_service={CLASSES}:{SERVICE}", "-o", "upheaval_verify=asked")
+    done = run_in(folder, "tests/test_it.py", *options)
+    assert done.returncode == 1, done.stdout + done.stderr
+    why = "upheaval: the bridge for clients ended with status -9: "
+    assert [line for line in done.stdout.splitlines() if line.startswith(why)], done.stdout
+    assert "ERROR tests/test_it.py::test_loses_its_clients" in done.stdout
+    assert " 3 passed, " in done.stdout
+    assert " 1 error in " in done.stdout
+    (run,) = (folder / "runs").iterdir()
+    assert [failure.promise for failure in RunFolder(run).read_manifest().failures] == [Promise.RUN_ENDED] * 2
 
 
 @pytest.mark.heavy

@@ -1,5 +1,6 @@
 """Tests that do not ask for a verdict: the plugin judges their runs when they have passed."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -161,8 +162,14 @@ def test_has_a_load_that_fails(cluster, workload, monkeypatch):
             raise OSError(28, "No space left on device")
     monkeypatch.setattr(HistoryWriter, "add", add_or_fail)
     workload.wait_for(40)
-    with pytest.raises(UnknownOutcome, match="the load ended: OSError"):
+    with pytest.raises(UnknownOutcome, match="the load on workbench ended: OSError"):
         workload.wait_for(1000, timeout_s=60)
+
+def test_has_a_cluster_that_does_not_heal(cluster, workload):
+    workload.wait_for(5)
+    def heal():
+        raise UnknownOutcome("no leader that all members follow")
+    cluster.heal = heal
 
 def test_is_in_order(cluster, workload):
     workload.wait_for(5)
@@ -207,7 +214,9 @@ def test_the_ini_file_leaves_it_to_the_tests(repository: Path, python: Path) -> 
     done = pytest_in(repository, python, "--runtime", "simulated", "-k", "forgets", "-o", "upheaval_verify=asked")
     assert done.returncode == 0, done.stdout
     done = pytest_in(repository, python, "--runtime", "simulated", "-k", "forgets", "-o", "upheaval_verify=never")
-    assert (done.returncode, "upheaval_verify 'never': use always or asked" in done.stdout) == (1, True), done.stdout
+    assert (done.returncode, "upheaval_verify 'never': use always, valid, asked" in done.stdout) == (1, True), (
+        done.stdout
+    )
 
 
 def test_an_expected_failure_covers_the_body_and_neither_the_verdict_nor_the_cluster(
@@ -245,15 +254,19 @@ def test_an_expected_failure_covers_the_body_and_neither_the_verdict_nor_the_clu
         assert detail in capsys.readouterr().out
 
 
-def test_a_load_that_failed_is_named_and_the_cluster_is_judged_to_its_end(repository: Path, python: Path) -> None:
+def test_a_load_that_failed_is_an_error_and_the_cluster_is_judged_to_its_end(repository: Path, python: Path) -> None:
     (repository / "test_it.py").write_text(UNENDED)
-    done = pytest_in(repository, python, "--upheaval-keep-runs", "-n", "1", timeout_s=600)
-    assert done.returncode == 0, done.stdout
-    why = "the load ended: OSError [Errno 28] No space left on device"
-    line = f"test_it.py::test_has_a_load_that_fails: verdict unknown, as its run did not end in order: {why}"
-    assert [found for found in done.stdout.splitlines() if "did not end in order" in found] == [line], done.stdout
+    done = pytest_in(repository, python, "--upheaval-keep-runs", "-n", "1", timeout_s=600, variables={"COLUMNS": "300"})
+    assert done.returncode == 1, done.stdout
+    why = "the load on workbench ended: OSError [Errno 28] No space left on device"
+    failed = "test_it.py::test_has_a_load_that_fails"
+    error = f"UnknownOutcome: {why}"
+    assert f"ERROR {failed} - upheaval: {why}" in done.stdout.splitlines(), done.stdout
+    unhealed = "test_has_a_cluster_that_does_not_heal: unknown: its run did not end in order: no leader that all"
+    assert f"    test_it.py::{unhealed} members follow" in done.stdout.splitlines(), done.stdout
+    assert re.search(r"= 3 passed, (1 warning, )?1 error in ", done.stdout), done.stdout
     (folder,) = (repository / "runs").glob("test_has_a_load_that_fails*")
     manifest = RunFolder(folder).read_manifest()
     assert manifest.converge is not None
-    assert manifest.failures == (Failure(Promise.RUN_ENDED, why),)
+    assert manifest.failures == tuple(Failure(Promise.RUN_ENDED, detail) for detail in (why, f"{failed}: {error}"))
     require_nothing_running(repository)

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.checkers.judge import verify_run
-from upheaval.checkers.verdict import Report
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.cli.cluster_commands import LoadOptions
 from upheaval.cli.new_folder import run_folder
 from upheaval.cli.output import note
@@ -70,12 +71,23 @@ def load(options: LoadOptions) -> int:
                 if is_ours:
                     cluster.down()
     report = verify_run(folder)
+    if not statistics.total.successes:
+        report = _unanswered(report, statistics)
     outcomes = _outcomes(cluster.run, settings.first_id)
     if options.json:
         print(_json(statistics, outcomes, report, settings))
     else:
         _print(statistics, outcomes, report)
     return report.verdict.exit_status
+
+
+def _unanswered(report: Report, statistics: Statistics) -> Report:
+    """The report on a run whose verdict may rest on an earlier load: this one adds nothing to it."""
+    requests = statistics.total.requests
+    detail = f"none of the {requests} requests was answered" if requests else "the users made no request"
+    nothing = Finding(Promise.ENOUGH_TRAFFIC, Verdict.UNKNOWN, f"{detail} (see {LOG_FILE})")
+    others = tuple(finding for finding in report.findings if finding.promise != nothing.promise)
+    return replace(report, findings=(*others, nothing))
 
 
 def _of_project(options: LoadOptions) -> LoadOptions:

@@ -129,10 +129,19 @@ class Load:
 
     def _finish(self) -> None:
         """Let no user begin another operation, and wait for the operations in flight."""
+        self._take_spawn_error()
+        if self._context.failure:
+            self._fault = self._fault or EnvironmentFault(self._context.failure)
         self._context.is_over = True
         with gevent.Timeout(self._end_timeout_s, False):
             while self._context.in_flight:
                 gevent.sleep(LOOK_S)
+
+    def _take_spawn_error(self) -> None:
+        """Locust only logs what the constructor of a user raises, and makes no more users."""
+        spawning = self._runner.spawning_greenlet
+        if spawning is not None and isinstance(spawning.exception, Exception):
+            self._on_raised(spawning.exception.with_traceback(spawning.exc_info[2]))
 
     def _close_history(self) -> None:
         try:

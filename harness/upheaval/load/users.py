@@ -95,6 +95,11 @@ class LoadContext:
             self._clients = self._make_clients()
         return self._clients.new_client(self.settings.timeout_s)
 
+    @property
+    def failure(self) -> str:
+        """Why no user can go on, whatever the cluster does; empty if they can."""
+        return "" if self._clients is None else self._clients.failure
+
     def close(self) -> None:
         """Close what the clients shared, after all of them."""
         if self._clients is not None:

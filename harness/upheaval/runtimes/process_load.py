@@ -76,6 +76,7 @@ class ProcessLoad:
             (*self._clients.agents, self._load),
             on_stall=partial(_record_stall, cluster.run),
         )
+        self._name = f"the load on {settings.service}"
         self._stop_wanted = False
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="load", daemon=True)
@@ -127,7 +128,7 @@ class ProcessLoad:
         self._loop.wake()
         self._thread.join(timeout_s)
         if self._thread.is_alive():
-            raise UnknownOutcome(f"the load does not end (waited {timeout_s:g} s)")
+            raise UnknownOutcome(f"{self._name} does not end (waited {timeout_s:g} s)")
         self._raise_if_failed()
         return self.counts
 
@@ -172,4 +173,6 @@ class ProcessLoad:
 
     def _raise_if_failed(self) -> None:
         if self._error is not None:
-            raise UnknownOutcome(f"the load ended: {type(self._error).__name__} {self._error}") from self._error
+            raise UnknownOutcome(f"{self._name} ended: {type(self._error).__name__} {self._error}") from self._error
+        if self._clients.failure:
+            raise UnknownOutcome(f"{self._name} ended: {self._clients.failure}")

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final, Protocol
+from typing import IO, ClassVar, Final, Protocol
 
 from upheaval.errors import EnvironmentFault, UnknownOutcome
 from upheaval.system.clients import ClientNeeds, WayIn
@@ -52,6 +52,8 @@ class Bridge:
         """
         self._log = folder / LOG_FILE
         self._directory, self._egress = directory, egress
+        self._is_closing = False
+        self._failure = ""
         # Its output is a file: a pipe that is read only until it listens would block a client's code that prints.
         with self._log.open("ab") as log, tempfile.TemporaryFile() as output:
             # In its own process session: a signal that interrupts its clients must not end the bridge before their
@@ -70,9 +72,18 @@ class Bridge:
                 self.close()
                 raise
 
+    @property
+    def failure(self) -> str:
+        """How it ended before it was closed: its exit status and the last line of its log. Empty if it did not."""
+        if not self._is_closing and self._process.poll() is not None:
+            why = self._last_line() or "it printed nothing"
+            self._failure = f"the bridge for clients ended with status {self._process.returncode}: {why}"
+        return self._failure
+
     def close(self) -> None:
         """End the bridge by closing its input, or by force when that does not suffice."""
         assert self._process.stdin is not None
+        self._failure, self._is_closing = self.failure, True
         with contextlib.suppress(OSError):
             self._process.stdin.close()
         try:
@@ -90,9 +101,12 @@ class Bridge:
                 return port
         self._process.kill()
         self._process.wait()
-        words = self._log.read_text(encoding=ENCODING, errors=ERRORS).split("\n")
-        why = next((word.strip() for word in reversed(words) if word.strip()), f"it printed {_whole(output)!r}")
+        why = self._last_line() or f"it printed {_whole(output)!r}"
         raise EnvironmentFault(f"the bridge for clients does not start: {why} (see {self._log})")
+
+    def _last_line(self) -> str:
+        lines = self._log.read_text(encoding=ENCODING, errors=ERRORS).split("\n")
+        return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
     def _listening(self, output: IO[bytes]) -> int | None:
         """The port that it printed, after whatever a client's code printed before; 0 if it ended without one."""
@@ -113,6 +127,10 @@ class AnyBridge(Protocol):
     def address(self) -> str:
         """The address on which it listens."""
 
+    @property
+    def failure(self) -> str:
+        """How it ended although its clients need it; empty if it did not."""
+
     def close(self) -> None:
         """Release the bridge: its clients have ended."""
 
@@ -122,6 +140,8 @@ class RunningBridge:
     """A bridge that another process starts and ends. Implements `AnyBridge`."""
 
     address: str
+    failure: ClassVar[str] = ""
+    """The process that started it looks after it."""
 
     def close(self) -> None:
         """Does nothing: the bridge keeps running."""
@@ -139,6 +159,11 @@ class BridgeClients:
     def open_session(self) -> Session:
         """A session that is connected once the cluster has accepted it."""
         return BridgeSession(self._needs.network, self._bridge.address, endpoints_text(self._needs.way))
+
+    @property
+    def failure(self) -> str:
+        """How the bridge ended by itself."""
+        return self._bridge.failure
 
     def close(self) -> None:
         """End the bridge."""

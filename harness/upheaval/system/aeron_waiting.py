@@ -29,6 +29,11 @@ class BridgeWaitingClients:
         """A client with its own loop."""
         return BridgeWaitingClient(self._bridge.address, self._endpoints, timeout_s)
 
+    @property
+    def failure(self) -> str:
+        """How the bridge ended by itself."""
+        return self._bridge.failure
+
     def close(self) -> None:
         """End the bridge."""
         self._bridge.close()

@@ -66,6 +66,10 @@ class Clients(Protocol):
     def open_session(self) -> Session:
         """A new session, which connects on its own."""
 
+    @property
+    def failure(self) -> str:
+        """Why no session can go on, whatever the cluster does: a program of the clients has ended. Empty otherwise."""
+
     def close(self) -> None:
         """Release what the sessions used, after they have ended."""
 
@@ -111,12 +115,19 @@ class WaitingClients(Protocol):
     def new_client(self, timeout_s: float) -> WaitingClient:
         """A client that is not connected yet. The time-out applies to connecting and to each call."""
 
+    @property
+    def failure(self) -> str:
+        """As of `Clients`."""
+
     def close(self) -> None:
         """Release what the clients used, after they have ended."""
 
 
 class NodeWaitingClients:
     """Blocking clients of this repository. Implements `WaitingClients`."""
+
+    failure: Final = ""
+    """They are in this process."""
 
     def __init__(self, way: WayIn, options: ClientOptions) -> None:
         self._way = way
@@ -133,6 +144,9 @@ class NodeWaitingClients:
 
 class NodeClients:
     """Sessions of the client of this repository, on one media driver. Implements `Clients`."""
+
+    failure: Final = ""
+    """They are in this process."""
 
     def __init__(self, needs: ClientNeeds) -> None:
         self._needs = needs

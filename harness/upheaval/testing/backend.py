@@ -51,6 +51,10 @@ class Backend(Protocol):
     def target(self) -> Tested:
         """The cluster."""
 
+    @property
+    def clients_failure(self) -> str:
+        """Why no client can go on, whatever the cluster does; empty if they can."""
+
     def expect_end(self, member_id: int) -> frozenset[str]:
         """Allow the running processes of a member to end in any way without failing the run."""
 

@@ -14,7 +14,7 @@ from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Report, Verdict
 from upheaval.cluster import Witnesses, end_run, needs_closing_snapshot, perform
-from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
+from upheaval.errors import EnvironmentFault, HarnessError, UnknownOutcome, UsageError
 from upheaval.operations.restore import Source, examine, with_protocol_of
 from upheaval.records import (
     OWN_SYSTEM,
@@ -58,6 +58,12 @@ class Workload:
         self._cluster = cluster
         self._load: RunningLoad | None = None
         self._is_running = False
+        self._failure = ""
+
+    @property
+    def failure(self) -> str:
+        """Why it did not end in order, known once it was stopped; empty if it did."""
+        return self._failure
 
     @property
     def counts(self) -> LoadCounts:
@@ -83,10 +89,14 @@ class Workload:
         return self._load.counts
 
     def stop(self) -> LoadCounts:
-        """Start no more operations, and settle those in flight."""
+        """Start no more operations, and settle those in flight. Raises a `HarnessError` for a load that failed."""
         if self._is_running and self._load is not None:
             self._is_running = False
-            self._load.finish()
+            try:
+                self._load.finish()
+            except HarnessError as error:
+                self._failure = " ".join(str(error).split())
+                raise
         return self.counts
 
 
@@ -173,7 +183,7 @@ class Cluster:
         make_live = partial(self._make_live, links=links, machines=machines)
         make = self._make_simulated if runtime == SIMULATED else make_live
         self._backend = make(path, spec, origin)
-        self._has_ended = self._is_down = False
+        self._has_ended = self._is_down = self._has_commands = False
         taken = Witnesses(self._backend.target, service, is_on=witnesses)
         self.chaos = Chaos(self._running, components=components, witnesses=taken)
         self.workload = Workload(self)
@@ -181,8 +191,8 @@ class Cluster:
         self.standby = Backup(self._running, f"{STANDBY}-0")
         self._schema_file = spec.schema
         self._clients: list[Client] = []
-        self._has_commands = False
         self._report: Report | None = None
+        self._clients_failure = ""
 
     def _make_live(
         self, folder: Path, spec: ClusterSpec, origin: Source | None, *, links: bool, machines: Collection[str]
@@ -234,16 +244,30 @@ class Cluster:
         self._has_ended = True
         with ExitStack() as stack:
             # From the last to the first, each one even if another one fails.
+            stack.callback(self._record_load_failure)
             stack.callback(self._end_members)
             stack.callback(self.chaos.give_up)
             for client in self._clients:
                 stack.callback(client.close)
+            # Before they end: what happens to them afterwards fails no request.
+            self._clients_failure = self._clients_failure or self._backend.clients_failure
             self.workload.stop()
 
     def _end_members(self) -> None:
         self._backend.down()
         # Until then, as after an interrupt, another `down` tries again.
         self._is_down = True
+
+    def _record_load_failure(self) -> None:
+        if self._is_down and self.load_failure:
+            add_failure(self.run, Failure(Promise.RUN_ENDED, self.load_failure))
+
+    @property
+    def load_failure(self) -> str:
+        """Why the workload did not end in order, or why no client could go on; empty if they did. Known once the
+        cluster is down.
+        """
+        return self.workload.failure or self._clients_failure
 
     def _running(self) -> Backend:
         """The backend, for whatever needs members that run. Raises `UsageError` once the cluster has ended: a verdict
@@ -434,11 +458,10 @@ class Cluster:
         if not self._has_ended:
             try:
                 self.workload.stop()
-            except UnknownOutcome as error:
+            except UnknownOutcome:
                 with suppress(UnknownOutcome):
                     self._come_to_rest()
                 self.down()
-                add_failure(self.run, Failure(Promise.RUN_ENDED, " ".join(str(error).split())))
                 raise
             self._come_to_rest()
         self.down()

@@ -73,6 +73,11 @@ class LiveBackend:
             self.down()
             raise
 
+    @property
+    def clients_failure(self) -> str:
+        """Clients of Aeron need the program through which they reach the cluster."""
+        return "" if self._clients is None else self._clients.failure
+
     def record_fault(self, fault: FaultRecord) -> None:
         """Written to the run folder at once."""
         self.run.add_fault(fault)

@@ -1,7 +1,7 @@
 """A test's cluster on the simulated runtime. Virtual time passes only inside calls that wait."""
 
 from collections.abc import Sequence
-from typing import Self
+from typing import Final, Self
 
 from upheaval.accepts import Accepts, Test
 from upheaval.errors import UnknownOutcome
@@ -29,6 +29,9 @@ LOAD_END_S = 30.0
 
 class SimulatedBackend(SimulatedTarget):
     """Implements `backend.Backend`."""
+
+    clients_failure: Final = ""
+    """A simulated client that fails ends the call that waits for it, and each later one."""
 
     def __init__(
         self,

@@ -282,6 +282,18 @@ def test_a_clients_code_may_print_before_and_after_the_bridge_listens(tmp_path: 
         bridge.close()
 
 
+def test_a_bridge_that_ended_by_itself_says_how(tmp_path: Path) -> None:
+    script = "echo BRIDGE 7001; echo Exception: no memory >&2; exit 3"
+    bridge = BridgeProcess(["sh", "-c", script], tmp_path, tmp_path / "driver", Egress(way_in(())))
+    wait_until(lambda: bridge.failure, timeout_s=60, describe=lambda: "the script runs on")
+    bridge.close()
+    assert bridge.failure == "the bridge for clients ended with status 3: Exception: no memory"
+    orderly = BridgeProcess(["sh", "-c", "echo BRIDGE 7001; cat"], tmp_path, tmp_path / "driver", Egress(way_in(())))
+    assert orderly.failure == ""
+    orderly.close()
+    assert orderly.failure == ""
+
+
 def test_each_bridge_takes_answers_at_a_place_that_no_other_has() -> None:
     assert Egress(way_in(())).endpoint == "here"
     with ExitStack() as held:
