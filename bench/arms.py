@@ -21,9 +21,9 @@ from typing import Any, Final
 
 from upheaval.campaign.goals.table import GOALS, reached
 from upheaval.campaign.goals.traced_run import TracedRun
-from upheaval.campaign.searches import DELIVERY, SEARCHES, UNIFORM
+from upheaval.campaign.searches import SEARCHES, UNIFORM
 from upheaval.campaign.seed import SeedRun
-from upheaval.campaign.swarm import Swarm, draw_delivery, draw_swarm
+from upheaval.campaign.swarm import Swarm, draw_swarm
 from upheaval.errors import HarnessError
 from upheaval.execution.run import play
 from upheaval.records import RunFolder, owned_folder
@@ -93,8 +93,7 @@ def _next_seed(seed: int) -> int:
 
 def draw(arm: str, seed: int) -> Swarm:
     """The cluster of a seed."""
-    swarm = replace(draw_swarm(seed, SECONDS).plain(), rate=RATE)
-    return draw_delivery(swarm) if arm == DELIVERY else swarm
+    return SEARCHES[arm](replace(draw_swarm(seed, SECONDS).plain(), rate=RATE))
 
 
 @dataclass(frozen=True)

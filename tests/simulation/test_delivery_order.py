@@ -88,7 +88,7 @@ def test_a_run_with_an_order_is_the_same_execution_again(tmp_path: Path) -> None
 
 
 def test_the_command_offers_each_search() -> None:
-    assert fault_commands.SEARCHES == SEARCHES
+    assert tuple(SEARCHES) == fault_commands.SEARCHES
 
 
 def test_a_failed_seed_is_tried_again_with_its_search(

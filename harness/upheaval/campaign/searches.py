@@ -1,9 +1,19 @@
-"""How a campaign draws its seeds."""
+"""The ways in which a campaign draws its seeds: what each of them makes of a drawn cluster."""
 
+from collections.abc import Callable, Mapping
 from typing import Final
 
+from upheaval.campaign.chains import draw_chains
+from upheaval.campaign.swarm import Swarm, draw_delivery
+
 UNIFORM: Final = "uniform"
-"""Each cluster with its load and its faults."""
+"""The cluster with its load and its faults, as it is drawn."""
 DELIVERY: Final = "delivery"
 """The same, and an order of deliveries between members."""
-SEARCHES: Final = (UNIFORM, DELIVERY)
+CHAINS: Final = "chains"
+"""The same with other faults, in chains."""
+SEARCHES: Final[Mapping[str, Callable[[Swarm], Swarm]]] = {
+    UNIFORM: lambda swarm: swarm,
+    DELIVERY: draw_delivery,
+    CHAINS: draw_chains,
+}

@@ -17,9 +17,9 @@ from upheaval.campaign.as_drawn import prove_variations
 from upheaval.campaign.fingerprint import Fingerprint
 from upheaval.campaign.goals.table import reached
 from upheaval.campaign.goals.traced_run import TracedRun
-from upheaval.campaign.searches import DELIVERY, UNIFORM
+from upheaval.campaign.searches import SEARCHES, UNIFORM
 from upheaval.campaign.seed_lines import SEED_FILE, Fate, FaultCounts, fields_of
-from upheaval.campaign.swarm import Swarm, draw_delivery, draw_swarm
+from upheaval.campaign.swarm import Swarm, draw_swarm
 from upheaval.campaign.swarm_tape import read_swarm, tape_of
 from upheaval.campaign.tape import Fields
 from upheaval.campaign.variations import Variation
@@ -419,8 +419,7 @@ class SeedOrigin:
     def swarm(self) -> Swarm:
         """The cluster from its tape, or the cluster that the seed draws."""
         if self.tape is None:
-            swarm = draw_swarm(self.seed, own=self.own)
-            swarm = draw_delivery(swarm) if self.search == DELIVERY else swarm
+            swarm = SEARCHES[self.search](draw_swarm(self.seed, own=self.own))
         else:
             swarm, _ = read_swarm(self.tape, self.seed)
             swarm = swarm if self.own is None else swarm.run_by(self.own)
@@ -466,6 +465,8 @@ def seed_of_run(folder: Path) -> SeedOrigin | None:
     if not path.is_file():
         return None
     origin = jsonfields.read_file(StoredSeed, path)
+    if origin.search not in SEARCHES:
+        raise UsageError(f"{path}: search {origin.search!r} is none of {', '.join(SEARCHES)}")
     tape = jsonfields.read_object(folder / TAPE_FILE) if (folder / TAPE_FILE).is_file() else None
     return SeedOrigin(origin.seed, origin.planted, origin.own, origin.compatibility, origin.search, origin.digest, tape)
 

@@ -32,7 +32,7 @@ from upheaval.cli.parsing import (
 from upheaval.runtime_names import LIVE_RUNTIMES, RUNTIMES
 from upheaval_chaos.options import option
 
-SEARCHES: Final = ("uniform", "delivery")
+SEARCHES: Final = ("uniform", "delivery", "chains")
 """Those of `campaign.searches`, which the help must not import."""
 
 
@@ -68,7 +68,8 @@ def _search() -> Any:
         "--search",
         choices=SEARCHES,
         default=SEARCHES[0],
-        help="delivery: also run seeds with priorities of the channels between members (default uniform)",
+        help="delivery: with priorities of the channels between members; chains: with faults that begin while others "
+        "heal (default uniform)",
     )
 
 

@@ -1,0 +1,89 @@
+"""Faults in chains: while one of them heals, the next ones begin.
+
+Faults that come one by one meet a cluster that has recovered. Many rules of consensus matter only within a chain: a
+leader that was cut off returns with entries that no other member has, while the leader after it dies.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from random import Random
+from typing import Final
+
+from upheaval.campaign.swarm import DEPTHS, FaultDraw, PlannedFault, Swarm, kinds_for, plan_fault
+from upheaval_chaos.target import CHANNELS
+from upheaval_node.types import MS, S
+
+_FIRST: Final = {"isolate-leader": 3, "kill-leader": 1, "pause": 1, "one-way": 1, "power-cut": 1}
+"""How often the first fault of a chain is of a kind, in relation to the others."""
+_NEXT: Final = {
+    "kill-leader": 3,
+    "kill": 3,
+    "power-cut": 2,
+    "isolate-leader": 1,
+    "pause": 1,
+    "one-way": 1,
+    "power-cut-all": 1,
+    "die-in-change": 1,
+    "power-lost-in-change": 1,
+}
+_LINKS_MAX: Final = 3
+"""The most faults of a chain."""
+_AFTER_TIMEOUT_NS: Final = (100 * MS, 3 * S)
+"""How much longer than a heartbeat time-out the first fault lasts: the others elect a leader meanwhile."""
+_NEXT_BEGINS_NS: Final = (-800 * MS, 1200 * MS)
+"""When the next faults begin, after the first one heals."""
+_NEXT_LASTS_NS: Final = (300 * MS, 4 * S)
+_PAUSE_NS: Final = (2 * S, 5 * S)
+"""The time between two chains."""
+_END_NS: Final = 8 * S
+"""The part of the load at its end in which no fault lasts."""
+
+
+def draw_chains(swarm: Swarm) -> Swarm:
+    """The same cluster with its faults in chains, if it has several members. The first chain begins with a leader that
+    is cut off.
+    """
+    return swarm if swarm.members == 1 else replace(swarm, faults=tuple(sorted(_faults(swarm), key=_start_ns)))
+
+
+def _start_ns(planned: PlannedFault) -> int:
+    return planned.start_ns
+
+
+def _faults(swarm: Swarm) -> Iterator[PlannedFault]:
+    random = Random(f"swarm/{swarm.seed}/chains")
+    possible = kinds_for(swarm.members, swarm.sync_level)
+    time_ns = 2 * S
+    is_first = True
+    while True:
+        kind = "isolate-leader" if is_first else _kind(random, _FIRST, possible)
+        first = _planned(swarm, random, kind, time_ns, swarm.heartbeat_timeout_ns + random.randint(*_AFTER_TIMEOUT_NS))
+        heal_ns = _end_ns(first)
+        chain = [first]
+        for _ in range(random.randint(1, _LINKS_MAX - 1)):
+            begin_ns = heal_ns + random.randint(*_NEXT_BEGINS_NS)
+            chain.append(
+                _planned(swarm, random, _kind(random, _NEXT, possible), begin_ns, random.randint(*_NEXT_LASTS_NS))
+            )
+        end_ns = max(map(_end_ns, chain))
+        if end_ns > swarm.seconds * S - _END_NS:
+            return
+        yield from chain
+        is_first = False
+        time_ns = end_ns + random.randint(*_PAUSE_NS)
+
+
+def _kind(random: Random, weights: dict[str, int], possible: tuple[str, ...]) -> str:
+    kinds = [kind for kind in weights if kind in possible]
+    return random.choices(kinds, [weights[kind] for kind in kinds])[0]
+
+
+def _planned(swarm: Swarm, random: Random, kind: str, start_ns: int, duration_ns: int) -> PlannedFault:
+    member = random.randrange(swarm.members)
+    other = (member + random.randrange(1, swarm.members)) % swarm.members
+    drawn = FaultDraw(swarm.members, duration_ns, member, other, random.randrange(DEPTHS), random.choice(CHANNELS))
+    return plan_fault(kind, start_ns, drawn)
+
+
+def _end_ns(planned: PlannedFault) -> int:
+    return planned.start_ns + planned.duration_ns

@@ -1,0 +1,56 @@
+"""Faults in chains, and seeds of a campaign that have them."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from upheaval.campaign.searches import CHAINS
+from upheaval.campaign.seed import SeedOrigin, keep_seed, seed_of_run
+from upheaval.campaign.seed_lines import SEED_FILE
+from upheaval.campaign.swarm import LOSING_POWER, Swarm, draw_swarm
+from upheaval.campaign.swarm_tape import read_swarm, tape_of
+from upheaval.errors import UsageError
+from upheaval_node.types import MS, S
+
+SEEDS = range(1, 201)
+
+
+def chained(seed: int) -> Swarm:
+    return SeedOrigin(seed, search=CHAINS).swarm()
+
+
+def test_a_chain_replaces_the_faults_of_a_cluster_and_nothing_else() -> None:
+    for seed in SEEDS:
+        drawn = draw_swarm(seed)
+        assert replace(chained(seed), faults=drawn.faults) == drawn
+        assert (chained(seed) == drawn) == (drawn.members == 1)
+
+
+def test_a_chain_goes_on_where_its_first_fault_heals() -> None:
+    for swarm in filter(lambda swarm: swarm.members > 1, map(chained, SEEDS)):
+        first, second = swarm.faults[:2]
+        assert first.kind == "isolate-leader"
+        assert first.duration_ns > swarm.heartbeat_timeout_ns
+        assert abs(second.start_ns - first.start_ns - first.duration_ns) <= 1200 * MS
+        assert [fault.start_ns for fault in swarm.faults] == sorted(fault.start_ns for fault in swarm.faults)
+        assert max(fault.start_ns + fault.duration_ns for fault in swarm.faults) <= (swarm.seconds - 8) * S
+        assert swarm.sync_level > 0 or not LOSING_POWER.intersection(fault.kind for fault in swarm.faults)
+
+
+def test_chains_are_read_back_from_their_tape() -> None:
+    for seed in SEEDS:
+        swarm = chained(seed)
+        assert read_swarm(tape_of(swarm).to_fields(), seed)[0] == swarm
+
+
+def test_a_stored_seed_has_its_search(tmp_path: Path) -> None:
+    keep_seed(SeedOrigin(3, tape={"seconds": 4, "rate": 20}, search=CHAINS), tmp_path / "run")
+    stored = seed_of_run(tmp_path / "run")
+    assert stored is not None
+    assert stored.search == CHAINS
+    path = tmp_path / "run" / SEED_FILE
+    path.write_text(json.dumps({**json.loads(path.read_text()), "search": "knots"}))
+    with pytest.raises(UsageError, match=r"search 'knots' is none of uniform, delivery, chains"):
+        seed_of_run(tmp_path / "run")
