@@ -83,8 +83,8 @@ test: $(if $(filter all,$(REQUIRE)),setup-all aeron-jar,$(VENV)/.dev) ## The che
 nightly: setup-all aeron-jar ## Everything, with the long forms of the tests
 	@$(BIN)/python tools/run_tests.py --require all --nightly
 
-sim: $(VENV)/.runtime ## A campaign on the simulated runtime: SEEDS=1..100 WORKERS=2 CANARY=--canary OUT=folder
-	@$(BIN)/upheaval campaign --seeds $(SEEDS) --workers $(WORKERS) $(CANARY) $(if $(OUT),--out $(OUT))
+sim: $(VENV)/.runtime ## A campaign on the simulated runtime: SEEDS=1..100 WORKERS=2 SEARCH=chains CANARY=--canary OUT=folder
+	@$(BIN)/upheaval campaign --seeds $(SEEDS) --workers $(WORKERS) $(if $(SEARCH),--search $(SEARCH)) $(CANARY) $(if $(OUT),--out $(OUT))
 
 track-record: $(VENV)/.runtime ## Run known bugs of Aeron on versions with and without them; writes $(RUNS)/track-record.md
 	@mkdir -p $(RUNS) && $(BIN)/upheaval track-record --out $(RUNS)/track-record.md

@@ -84,6 +84,7 @@ def change_unseen(file: Path) -> None:
     raise AssertionError(f"no such byte in {file}")
 
 
+@pytest.mark.nightly
 def test_runs_are_judged_and_measured_as_here(
     runs: list[str], on_server: Command, capsys: pytest.CaptureFixture[str]
 ) -> None:
