@@ -38,11 +38,11 @@ def judge_each(
 
     Code that people wrote about their own services is on this machine alone, so runs that need it are judged here.
     """
-    own = [] if spark is None or are_tasks_here(spark) else [folder for folder in folders if _needs_own_code(folder)]
-    shared = [folder for folder in folders if folder not in own]
+    local = [] if spark is None or are_tasks_here(spark) else [folder for folder in folders if _needs_own_code(folder)]
+    shared = [folder for folder in folders if folder not in local]
     absolute = [folder.absolute() for folder in shared]
     reports = dict(zip(shared, in_tasks(spark, _judged, absolute, finished), strict=True))
-    reports |= {folder: _judged(str(folder)) for folder in own}
+    reports |= {folder: _judged(str(folder)) for folder in local}
     return [_named(str(folder), reports[folder]) for folder in folders]
 
 

@@ -41,8 +41,8 @@ def ann(cluster):
     return Bidder(cluster.client(timeout_s=60), 1)
 
 def kill_clients():
-    found = subprocess.run(["pgrep", "-P", str(os.getpid()), "-f", "auction.AuctionBridge"], capture_output=True)
-    pid = int(found.stdout)
+    pgrep = subprocess.run(["pgrep", "-P", str(os.getpid()), "-f", "auction.AuctionBridge"], capture_output=True)
+    pid = int(pgrep.stdout)
     os.kill(pid, signal.SIGKILL)
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
 

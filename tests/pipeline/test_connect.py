@@ -54,10 +54,10 @@ def on_server(server: tuple[str, dict[str, str]], tmp_path: Path) -> Command:
     """Runs a command there, which leaves nothing here; its output."""
     address, settings = server
     (tmp_path / "tmp").mkdir()
-    own = {**settings, "TMPDIR": str(tmp_path / "tmp"), "JAVA_HOME": str(tmp_path)}  # no Java is here
+    client = {**settings, "TMPDIR": str(tmp_path / "tmp"), "JAVA_HOME": str(tmp_path)}  # no Java is here
 
     def run(*words: str, status: int = 0) -> str:
-        done = upheaval(*words, "--master", address, settings=own)
+        done = upheaval(*words, "--master", address, settings=client)
         assert done.returncode == status, done.stderr
         assert list((tmp_path / "tmp").iterdir()) == []
         return done.stdout

@@ -1,4 +1,4 @@
-"""Our commands in processes that run their tasks on a Spark of its own, whose Python has none of our packages."""
+"""Commands in separate processes, with tasks on a Spark whose Python has none of our packages."""
 
 import os
 import shlex
@@ -15,7 +15,7 @@ COMMAND_TIMEOUT_S: Final = 1800
 
 
 def bare_python(folder: Path) -> Path:
-    """A Python with the same third parties as this one, and without our packages."""
+    """A Python with the same other packages as this one, and without ours."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     (there,) = folder.glob("lib/python3*/site-packages")
     for path in Path(sysconfig.get_path("purelib")).iterdir():
@@ -25,11 +25,11 @@ def bare_python(folder: Path) -> Path:
 
 
 def environment(python: Path, folder: Path) -> dict[str, str]:
-    # Not what suites set for themselves, either: people's Python has nothing of that.
+    # Without the settings of the suites, either: users have none of them.
     ours = ("PYTHON", "PYSPARK", "SPARK", "UPHEAVAL")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    outside = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     conf = {**FOR_SMALL_TABLES, "spark.executor.extraJavaOptions": SMALL_JVM}
-    return kept | {
+    return outside | {
         "PYSPARK_PYTHON": str(python),
         "SPARK_LOCAL_IP": HOST,
         "SPARK_LOCAL_DIRS": str(folder / "local"),
@@ -56,8 +56,8 @@ def begun(*arguments: str, settings: dict[str, str]) -> "subprocess.Popen[str]":
 
 def upheaval(*arguments: str, settings: dict[str, str]) -> "subprocess.CompletedProcess[str]":
     with begun(*arguments, settings=settings) as process:
-        told, why = process.communicate(timeout=COMMAND_TIMEOUT_S)
-    return subprocess.CompletedProcess(process.args, process.returncode, told, why)
+        output, errors = process.communicate(timeout=COMMAND_TIMEOUT_S)
+    return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
 
 
 def left_over(settings: dict[str, str]) -> list[str]:
