@@ -9,16 +9,15 @@ import upheaval_pipeline
 from support.built_runs import good_run
 from upheaval.cli.main import main
 
-GATHERING = {"collect", "toPandas", "toArrow", "toLocalIterator", "take", "first", "head", "tail", "foreach"}
-
-
-def gathering(text: str) -> list[ast.Attribute]:
-    calls = (node.func for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call))
-    return [call for call in calls if isinstance(call, ast.Attribute) and call.attr in GATHERING]
+IN_TASKS = "run_in_tasks"
+"""Of `tasks.py`: its results come into this process."""
+GATHERING = {"collect", "toPandas", "toArrow", "toLocalIterator", "take", "first", "head", "tail", "foreach", IN_TASKS}
 
 
 def gathering_calls(text: str) -> list[str]:
-    return [call.attr for call in gathering(text)]
+    calls = (node.func for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call))
+    methods = (call.attr if isinstance(call, ast.Attribute) else getattr(call, "id", "") for call in calls)
+    return [method for method in methods if method in GATHERING]
 
 
 def text_of(module: str) -> str:
@@ -29,13 +28,14 @@ def text_of(module: str) -> str:
 GATHERED = {
     "frames.py": {"first"},  # of numpy's
     "recorded.py": {"take"},  # the same
-    "ingest.py": {"collect"},  # how many rows a file has
+    "ingest.py": {IN_TASKS},  # how many rows a file has
     "measure.py": {"collect"},  # figures
     "run_tables.py": {"collect"},  # which runs a lake has
-    "seed_tasks.py": {"collect"},  # outcomes of seeds
+    "seed_tasks.py": {IN_TASKS},  # outcomes of seeds
     "spark_engine.py": {"take"},  # as many rows as were asked for
+    "tasks.py": {"collect"},  # of those in this table
     "upkeep.py": {"take"},  # of Arrow's
-    "whole.py": {"collect"},  # verdicts
+    "whole.py": {IN_TASKS},  # verdicts
 }
 
 
@@ -46,7 +46,14 @@ def test_nothing_that_grows_with_a_run_is_gathered() -> None:
 
 
 @pytest.mark.parametrize(
-    "way", ["frame.toPandas()", "frame.where('x').collect()", "frame.first()[0]", "f(frame.take(3))"]
+    "way",
+    [
+        "frame.toPandas()",
+        "frame.where('x').collect()",
+        "frame.first()[0]",
+        "f(frame.take(3))",
+        "run_in_tasks(frame, f, g)",
+    ],
 )
 def test_the_rule_sees_what_it_forbids(way: str) -> None:
     assert len(gathering_calls(text_of("views.py") + f"\n\ndef more(frame):\n    return {way}\n")) == 1
