@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from upheaval.campaign.searches import CHAINS
-from upheaval.campaign.seed import SeedOrigin, keep_seed, seed_of_run
+from upheaval.campaign.seed import SeedOrigin, keep_seed, seed_of_run, try_seed
 from upheaval.campaign.seed_lines import SEED_FILE
 from upheaval.campaign.swarm import LOSING_POWER, Swarm, draw_swarm
 from upheaval.campaign.swarm_tape import read_swarm, tape_of
@@ -21,11 +21,16 @@ def chained(seed: int) -> Swarm:
     return SeedOrigin(seed, search=CHAINS).swarm()
 
 
-def test_a_chain_replaces_the_faults_of_a_cluster_and_nothing_else() -> None:
+def test_a_chain_replaces_the_faults_of_a_cluster_and_snapshots_within_a_time_out_of_sessions() -> None:
     for seed in SEEDS:
-        drawn = draw_swarm(seed)
-        assert replace(chained(seed), faults=drawn.faults) == drawn
-        assert (chained(seed) == drawn) == (drawn.members == 1)
+        drawn, swarm = draw_swarm(seed), chained(seed)
+        assert replace(swarm, faults=drawn.faults, snapshot_interval_ns=drawn.snapshot_interval_ns) == drawn
+        assert (swarm == drawn) == (drawn.members == 1)
+        assert swarm.members == 1 or not 0 < swarm.snapshot_interval_ns < 2 * swarm.session_timeout_ns
+
+
+def test_sessions_that_clients_lost_leave_room_for_others(tmp_path: Path) -> None:
+    assert try_seed(21, None, tmp_path, CHAINS).findings == []
 
 
 def test_a_chain_goes_on_where_its_first_fault_heals() -> None:

@@ -35,6 +35,7 @@ _NEXT_BEGINS_NS: Final = (-800 * MS, 1200 * MS)
 _NEXT_LASTS_NS: Final = (300 * MS, 4 * S)
 _PAUSE_NS: Final = (2 * S, 5 * S)
 """The time between two chains."""
+_SNAPSHOTS_NS: Final = 10 * S
 _END_NS: Final = 8 * S
 """The part of the load at its end in which no fault lasts."""
 
@@ -42,8 +43,15 @@ _END_NS: Final = 8 * S
 def draw_chains(swarm: Swarm) -> Swarm:
     """The same cluster with its faults in chains, if it has several members. The first chain begins with a leader that
     is cut off.
+
+    Snapshots are at least 10 s apart: each restarts the time-outs of all sessions (as in Aeron), and chains make
+    clients lose so many that a cluster which takes one in every time-out would stay full.
     """
-    return swarm if swarm.members == 1 else replace(swarm, faults=tuple(sorted(_faults(swarm), key=_start_ns)))
+    if swarm.members == 1:
+        return swarm
+    interval_ns = swarm.snapshot_interval_ns and max(swarm.snapshot_interval_ns, _SNAPSHOTS_NS)
+    faults = tuple(sorted(_faults(swarm), key=_start_ns))
+    return replace(swarm, faults=faults, snapshot_interval_ns=interval_ns)
 
 
 def _start_ns(planned: PlannedFault) -> int:
