@@ -26,7 +26,7 @@ _NEXT: Final = {
     "die-in-change": 1,
     "power-lost-in-change": 1,
 }
-_LINKS_MAX: Final = 3
+_FAULTS_MAX: Final = 3
 """The most faults of a chain."""
 _AFTER_TIMEOUT_NS: Final = (100 * MS, 3 * S)
 """How much longer than a heartbeat time-out the first fault lasts: the others elect a leader meanwhile."""
@@ -36,6 +36,7 @@ _NEXT_LASTS_NS: Final = (300 * MS, 4 * S)
 _PAUSE_NS: Final = (2 * S, 5 * S)
 """The time between two chains."""
 _SNAPSHOTS_NS: Final = 10 * S
+"""The least time between two snapshots."""
 _END_NS: Final = 8 * S
 """The part of the load at its end in which no fault lasts."""
 
@@ -68,7 +69,7 @@ def _faults(swarm: Swarm) -> Iterator[PlannedFault]:
         first = _planned(swarm, random, kind, time_ns, swarm.heartbeat_timeout_ns + random.randint(*_AFTER_TIMEOUT_NS))
         heal_ns = _end_ns(first)
         chain = [first]
-        for _ in range(random.randint(1, _LINKS_MAX - 1)):
+        for _ in range(random.randint(1, _FAULTS_MAX - 1)):
             begin_ns = heal_ns + random.randint(*_NEXT_BEGINS_NS)
             chain.append(
                 _planned(swarm, random, _kind(random, _NEXT, possible), begin_ns, random.randint(*_NEXT_LASTS_NS))

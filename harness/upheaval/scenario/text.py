@@ -229,8 +229,8 @@ class _Reader:
                 line.fail(f"{end}: expected members, which send it to each other", options.values[end])
         source, target = (self._who(line, options.values[end]) if end in options else None for end in ends)
         members, anyone = self._cluster.members, Members(Selector.ALL)
-        are_two = partial(_require_two, source or anyone, target or anyone)
-        line.checked(partial(require_some_leader, members, are_two))
+        require_two = partial(_require_two, source or anyone, target or anyone)
+        line.checked(partial(require_some_leader, members, require_two))
         return WaitSent(message, source, target, options.of_message(MESSAGES[message](), ends, members))
 
     def _read_fault(self, line: Statement) -> None:
