@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from upheaval.campaign.searches import CHAINS
-from upheaval.campaign.seed import SeedOrigin, keep_seed, seed_of_run, try_seed
+from upheaval.campaign.seed import SeedOrigin, SeedRun, keep_seed, seed_of_run
 from upheaval.campaign.seed_lines import SEED_FILE
 from upheaval.campaign.swarm import LOSING_POWER, Swarm, draw_swarm
 from upheaval.campaign.swarm_tape import read_swarm, tape_of
@@ -29,8 +29,10 @@ def test_a_chain_replaces_the_faults_of_a_cluster_and_snapshots_within_a_time_ou
         assert swarm.members == 1 or not 0 < swarm.snapshot_interval_ns < 2 * swarm.session_timeout_ns
 
 
-def test_sessions_that_clients_lost_leave_room_for_others(tmp_path: Path) -> None:
-    assert try_seed(21, None, tmp_path, CHAINS).findings == []
+def test_a_cluster_may_refuse_clients_while_lost_sessions_take_all_places(tmp_path: Path) -> None:
+    """A snapshot restarts the time-outs of sessions. One every 5 s keeps the lost ones open."""
+    swarm = replace(chained(21), snapshot_interval_ns=5 * S)
+    assert SeedRun(swarm, tmp_path / "run", None).run().findings == []
 
 
 def test_a_chain_goes_on_where_its_first_fault_heals() -> None:

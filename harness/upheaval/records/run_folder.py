@@ -150,6 +150,8 @@ class Manifest:
     """Whose rules the members followed where ours differ from Aeron's."""
     timeouts: Mapping[str, Json] = field(default_factory=dict)
     """Time-outs of the members that differ from the profile, by their names in the node's settings."""
+    max_sessions: int | None = None
+    """The number of sessions that a member admits; 0 for the profile's number, None in runs of older versions."""
     workload: Mapping[str, Json] = field(default_factory=dict)
     planned_faults: tuple[str, ...] = ()
     """The names of the faults that its scenario injects in any case."""

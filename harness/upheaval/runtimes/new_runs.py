@@ -54,5 +54,6 @@ def new_manifest(spec: ClusterSpec, runtime: str) -> Manifest:
         planted=spec.planted,
         compatibility=spec.compatibility,
         timeouts=spec.timeouts,
+        max_sessions=spec.max_sessions,
         written=(CLUSTER_FILE, *((SECURITY_FILE,) if spec.tls or spec.credentials else ())),
     )

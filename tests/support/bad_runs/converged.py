@@ -157,6 +157,10 @@ def a_member_knows_fewer_members(run: Path) -> None:
     _configure(run, lambda found: found[1].update(members="0,localhost:9000|1,localhost:9001"))
 
 
+def a_member_admits_more_sessions(run: Path) -> None:
+    _configure(run, lambda found: found[1].update(settings={"cluster": {"max_sessions": 50}}))
+
+
 def a_member_knows_other_members(run: Path) -> None:
     _configure(run, lambda found: found[2].update(members="0,elsewhere:1|1,elsewhere:2|2,elsewhere:3"))
 
@@ -196,6 +200,7 @@ CONVERGED = (
     _bound(a_member_has_another_profile, "member-0/config.json has profile aeron, manifest.json test"),
     _bound(a_member_has_another_service, 'member-2/config.json has service ["ledger"], manifest.json ["workbench"]'),
     _bound(a_member_has_other_time_outs, 'member-1/config.json has timeouts {"session_ns": 5}, manifest.json {}'),
+    _bound(a_member_admits_more_sessions, "member-1/config.json has max_sessions 50, manifest.json 0"),
     _bound(a_member_knows_fewer_members, "member-1/config.json has members 2, manifest.json 3"),
     _bound(a_member_knows_other_members, "member-2/config.json has members 0,elsewhere:1|", "that of member-0"),
     _bound(the_cluster_syncs_otherwise, "cluster.json has sync_level 7, manifest.json "),

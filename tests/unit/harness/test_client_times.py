@@ -29,7 +29,7 @@ def log(*, ends_ms: int = 100_000, term: int = 0) -> LogEvents:
     for its_term, ms in ((0, 1_000), (0, 20_000), (term, ends_ms)):
         events.add_time(its_term, ms, OFFSET_MS + ms)
     facts = events.session(7)
-    facts.add_open(2_000, 0)
+    facts.add_open(2_000, 0, OFFSET_MS + 2_000)
     facts.add_message(15_000, 0, OFFSET_MS + 15_000)
     return events
 

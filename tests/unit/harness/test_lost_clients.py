@@ -1,6 +1,7 @@
 """The signature of clients that a leader never hears again: whether all members had been down before."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,7 @@ def serves(second: int, leader: int, member_id: int, *, until: int, ends: bool =
     return [{**event, "component": "all", "member_id": member_id} for event in events]
 
 
-def result_of(path: Path, *traces: Trace, silent_from: int = 20) -> Finding:
+def result_of(path: Path, *traces: Trace, silent_from: int = 20, full: Sequence[tuple[int, int]] = ()) -> Finding:
     """Of clients that one answer reaches, and that then ask in vain each second."""
     run = RunFolder(path)
     run.create(Manifest("run-1", "process", len(traces), "test", 0, system="aeron:1.46.9"))
@@ -41,9 +42,9 @@ def result_of(path: Path, *traces: Trace, silent_from: int = 20) -> Finding:
         for second in range(silent_from, 200)
     ]
     facts = facts_of_members(run, len(traces))
-    (result,) = check_progress(run, run.read_manifest(), facts, History.of([answered, *silent]))
+    history = History.of([answered, *silent])
+    (result,) = check_progress(run, run.read_manifest(), facts, history, full_times=lambda: full)
     assert isinstance(result, Finding)
-    assert result.verdict is Verdict.INVALID
     return result
 
 
@@ -57,6 +58,7 @@ def test_clients_that_are_lost_after_all_members_were_down_are_those_of_a_known_
         for member_id in range(members)
     ]
     finding = result_of(tmp_path, *traces)
+    assert finding.verdict is Verdict.INVALID
     assert finding.signature == Signature(Rule.LOST_CLIENTS, LEADER, entry=ALL_DOWN)
     assert recognised([finding], ["aeron:1.46.9"])[0].known_issue == 1690
     assert finding.when_ns is not None
@@ -72,5 +74,24 @@ def test_clients_that_do_not_find_the_next_leader_are_those_of_no_known_bug(unti
         [*before[:2], {**leads, "ts": 7 * S}, *before[2:], *after] for before, after in zip(goes_on, again, strict=True)
     ]
     finding = result_of(tmp_path, killed, *others)
+    assert finding.verdict is Verdict.INVALID
     assert finding.signature == Signature(Rule.LOST_CLIENTS, LEADER)
     assert recognised([finding], ["aeron:1.46.9"]) == (finding,)
+
+
+@pytest.mark.parametrize(
+    ("full", "verdict"),
+    [
+        ((0, 250), Verdict.VALID),
+        ((30, 180), Verdict.VALID),
+        ((20, 100), Verdict.INVALID),
+        ((220, 250), Verdict.INVALID),
+    ],
+)
+def test_a_cluster_that_has_all_its_sessions_loses_no_client(
+    full: tuple[int, int], verdict: Verdict, tmp_path: Path
+) -> None:
+    """Clients asked from 20 s to 200 s, and need less than a minute to find a leader."""
+    traces = [[*serves(1, 0, 0, until=6), *serves(10, 0, 0, until=250)]]
+    since, until = full
+    assert result_of(tmp_path, *traces, full=[(since * S, until * S)]).verdict is verdict

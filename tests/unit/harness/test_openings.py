@@ -1,16 +1,20 @@
 """A member that is asked for a session redirects its client to the leader: the rule on values, without files."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
+from upheaval.checkers.evidence.events import LogEvents
 from upheaval.checkers.evidence.leader_clocks import LeaderClock
+from upheaval.checkers.evidence.session_limit import full_times
 from upheaval.checkers.evidence.spans import MemberSpans, Span
 from upheaval.checkers.evidence.troubles import Trouble
 from upheaval.checkers.liveness.openings import missed_openings
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Broken, Verdict
 from upheaval.records import ConnectAnswer, ConnectAttempt, WrongCredentials
+from upheaval_node.protocol.cluster_messages import CloseReason
 from upheaval_node.types import S
 
 LEADER, FOLLOWER = 0, 1
@@ -31,8 +35,20 @@ def missed(
     clock: LeaderClock = CLOCK,
     troubles: tuple[Trouble, ...] = (),
     others: tuple[LeaderClock, ...] = (),
+    full: Sequence[tuple[int, int]] = (),
 ) -> list[Broken]:
-    return list(missed_openings([attempt], of or spans(), [clock, *others], troubles, 5 * S))
+    return list(missed_openings([attempt], of or spans(), [clock, *others], troubles, 5 * S, full))
+
+
+def full_in(*lives: tuple[float, float | None]) -> list[tuple[int, int]]:
+    """When a cluster that may have three sessions had three, each of which was open from one second to another."""
+    events = LogEvents()
+    for session_id, (opened, closed) in enumerate(lives):
+        facts = events.session(session_id)
+        facts.add_open(64 * session_id, CLOCK.leadership_term_id, int(opened * 1_000))
+        if closed is not None:
+            facts.add_close(6_400, CloseReason.TIMEOUT, CLOCK.leadership_term_id, int(closed * 1_000))
+    return list(full_times(3, events, [CLOCK]))
 
 
 @pytest.mark.parametrize(
@@ -48,6 +64,33 @@ def test_a_client_that_asks_a_follower_gets_a_session(answer: ConnectAnswer, tex
 
 def test_so_does_one_that_asks_the_leader() -> None:
     assert missed(replace(ASKED, member=LEADER))
+
+
+@pytest.mark.parametrize(
+    ("lives", "is_missed"),
+    [
+        ([(6, None), (7, None), (8, None)], False),
+        ([(6, 30), (7, 20.5), (8, 25)], False),
+        ([(6, None), (7, None), (22.5, None)], False),
+        ([(6, None), (7, None), (8, 18.9)], True),
+        ([(6, None), (7, None), (23.1, None)], True),
+        ([(6, 21), (7, None), (21.1, None)], True),
+    ],
+)
+def test_a_cluster_that_has_all_its_sessions_admits_no_other_client(
+    lives: list[tuple[float, float | None]], is_missed: bool
+) -> None:
+    """Chained seed 21: each snapshot restarts the time-outs of all sessions, so lost sessions took all ten places."""
+    assert bool(missed(full=full_in(*lives))) is is_missed
+
+
+def test_a_session_of_a_term_without_a_clock_counts_at_any_time() -> None:
+    untraced = LogEvents()
+    for session_id in range(3):
+        untraced.session(session_id).add_open(64 * session_id, 2, 6_000)
+        untraced.session(session_id).add_close(6_400, CloseReason.TIMEOUT, 2, 7_000)
+    assert not missed(full=list(full_times(3, untraced, [CLOCK])))
+    assert missed(full=list(full_times(4, untraced, [CLOCK])))
 
 
 def test_attempts_of_strangers_are_not_judged_here() -> None:

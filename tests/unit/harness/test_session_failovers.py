@@ -29,7 +29,7 @@ def log(closed_ms: int | None = None, reason: CloseReason = CloseReason.TIMEOUT,
     for its_term, ms in ((0, 1_000), (1, 30_000), (1, 80_000)):
         events.add_time(its_term, ms, OFFSET_MS + ms)
     facts = events.session(7)
-    facts.add_open(2_000, 0)
+    facts.add_open(2_000, 0, OFFSET_MS + 2_000)
     facts.add_message(15_000, 0, OFFSET_MS + 15_000)
     if closed_ms is not None:
         facts.add_close(closed_ms, reason, term, OFFSET_MS + closed_ms)

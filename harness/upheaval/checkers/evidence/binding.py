@@ -247,7 +247,10 @@ def _configured(fields: Mapping[str, Json], manifest: Manifest) -> Iterator[tupl
         yield "members", members.count("|") + 1, manifest.members
     if isinstance(settings := fields.get("settings"), dict):
         cluster = settings.get("cluster")
-        yield "timeouts", cluster.get("timeouts", {}) if isinstance(cluster, dict) else {}, dict(manifest.timeouts)
+        of_cluster = cluster if isinstance(cluster, dict) else {}
+        yield "timeouts", of_cluster.get("timeouts", {}), dict(manifest.timeouts)
+        if manifest.max_sessions is not None:
+            yield "max_sessions", of_cluster.get("max_sessions", 0), manifest.max_sessions
 
 
 def _check_alike(run: RunFolder, manifest: Manifest) -> None:

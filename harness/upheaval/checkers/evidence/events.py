@@ -35,16 +35,18 @@ class SessionFacts:
     """The principal of each opening."""
     open_term: int | None = None
     """The leadership term of its first opening."""
+    open_time: int = 0
+    """The time of its first opening."""
     ended: tuple[int, int] | None = None
     """Term and time of its first close."""
     last: tuple[int, int] | None = None
     """Term and time of its last message."""
 
-    def add_open(self, position: int, term: int) -> None:
+    def add_open(self, position: int, term: int, timestamp: int) -> None:
         """Take an opening, in log order. `position` is the end of the entry."""
         self.opened.append(position)
         if self.open_term is None:
-            self.open_term = term
+            self.open_term, self.open_time = term, timestamp
 
     def add_close(self, position: int, reason: int, term: int, timestamp: int) -> None:
         """Take a close, in log order."""

@@ -453,7 +453,7 @@ def _read_event(event: object, message: bytes, end: int, events: LogEvents) -> N
             events.time_unit = max(int(event.time_unit), 0)
         case cm.SessionOpenEvent():
             facts = events.session(event.cluster_session_id)
-            facts.add_open(end, event.leadership_term_id)
+            facts.add_open(end, event.leadership_term_id, event.timestamp)
             facts.principals.append(event.encoded_principal)
             events.add_active(EntryKind.OPEN, end)
         case cm.SessionCloseEvent():

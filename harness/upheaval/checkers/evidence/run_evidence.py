@@ -10,6 +10,7 @@ from upheaval.checkers.evidence.call_times import CallTimes, call_times
 from upheaval.checkers.evidence.leader_clocks import LeaderClock, leader_clocks
 from upheaval.checkers.evidence.logs import ComparedLogs, WitnessLog, compare_logs
 from upheaval.checkers.evidence.positions import TracedPositions, finals_of, traced_positions
+from upheaval.checkers.evidence.session_limit import full_times, session_limit
 from upheaval.checkers.evidence.spans import MemberSpans, spans_of
 from upheaval.checkers.evidence.stalls import Stall, longer, longest_client_stall, longest_stall
 from upheaval.checkers.evidence.trace_facts import TraceFacts, facts_of_members
@@ -150,6 +151,12 @@ class Evidence:
     def clocks(self) -> Sequence[LeaderClock]:
         """The clocks of the leaders, by their traces."""
         return leader_clocks(self.run, self.manifest.members)
+
+    @cached_property
+    def full_times(self) -> Sequence[tuple[int, int]]:
+        """When the cluster had as many sessions as it may have; empty without a whole log."""
+        log = self.whole_log
+        return () if log is None else list(full_times(session_limit(self.manifest), log.events, self.clocks))
 
     @cached_property
     def positions(self) -> TracedPositions:

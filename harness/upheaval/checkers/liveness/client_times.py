@@ -275,7 +275,9 @@ def _check(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:
     calls = evidence.call_times
     taken = () if calls is None else calls.taken.values()
     attempts = evidence.run.read_attempts()
-    openings = missed_openings(attempts, evidence.spans, evidence.clocks, known.troubles, known.session_ns)
+    openings = missed_openings(
+        attempts, evidence.spans, evidence.clocks, known.troubles, known.session_ns, evidence.full_times
+    )
     return excused(
         judge_client_times(known, slow, log.events, evidence.clocks, taken, openings),
         lambda: evidence.stall_with_clients,

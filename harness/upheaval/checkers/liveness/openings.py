@@ -1,7 +1,7 @@
 """Sessions that one member was asked for: a follower has to redirect the client to the leader, which opens it.
 
 `attempts.jsonl` has each attempt of a client that knew a single member. It counts if the member followed or led, one
-member led, and nothing was done to the cluster all the while. This module knows no promise.
+member led, the cluster had sessions to spare, and nothing was done to it all the while. This module knows no promise.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,8 +23,11 @@ def missed_openings(
     clocks: Iterable[LeaderClock],
     troubles: Sequence[Trouble],
     session_ns: int,
+    full: Sequence[tuple[int, int]] = (),
 ) -> Iterator[Broken]:
-    """The attempts that had to lead to a session and did not. `session_ns` is the session time-out."""
+    """The attempts that had to lead to a session and did not. `session_ns` is the session time-out, and `full` is when
+    the cluster had as many sessions as it may have.
+    """
     leaders = sorted(clocks, key=lambda clock: clock.ready_ns)
     for attempt in attempts:
         answer, member = _ANSWERS.get(attempt.answer), attempt.member
@@ -36,6 +39,9 @@ def missed_openings(
         leader = next((clock for clock in latest.values() if _serves(clock, spans, begin_ns, end_ns, session_ns)), None)
         is_calm = not any(trouble.is_within(begin_ns, end_ns) for trouble in troubles)
         if leader is None or not is_calm or not _takes_part(spans[member], begin_ns, end_ns):
+            continue
+        # A leader counts a session from its request, and the log has it only when the client is connected.
+        if any(since <= end_ns + MARGIN_NS and begin_ns <= until for since, until in full):
             continue
         waited_ms = (end_ns - attempt.begin_ns) // MS
         detail = (

@@ -79,8 +79,12 @@ def check_progress(
     traces: Sequence[TraceFacts],
     history: History,
     calls: CallTimes | None = None,
+    full_times: Callable[[], Iterable[tuple[int, int]]] = tuple,
 ) -> list[Result]:
-    """Judge the silences. Without the times of calls, only operations of shipped services count."""
+    """Judge the silences. Without the times of calls, only operations of shipped services count.
+
+    `full_times` is called where clients were lost: when the cluster had as many sessions as it may have.
+    """
     asked = _Asked(history, list(_fault_moments(run)), calls)
     services = [service for member_id in range(manifest.members) for service in _services(run, member_id)]
     if not asked.sessions:
@@ -94,7 +98,7 @@ def check_progress(
     # In these times the log may have taken calls.
     untimed = [] if calls is None else [Trouble(*span) for span in calls.untimed]
     done = [*troubles(run, traces), *_commands(run), *untimed]
-    judge = _Judge(manifest, services, done, stalls, stalled_clients, list(run.read_faults()), traces)
+    judge = _Judge(manifest, services, done, stalls, stalled_clients, list(run.read_faults()), traces, full_times)
     missed: list[Finding] = []
     # What clients asked before the first leader may be lost, and they need time to find it.
     first_ns = min(leaders_ns) + judge.allowed_ns
@@ -259,6 +263,7 @@ class _Judge:
         stalled_clients: Sequence[tuple[int, int]],
         faults: Sequence[FaultRecord],
         traces: Sequence[TraceFacts],
+        full_times: Callable[[], Iterable[tuple[int, int]]],
     ) -> None:
         self._missed: list[Finding] = []
         # As long as a change of leader may take, although none is needed here.
@@ -273,6 +278,7 @@ class _Judge:
         self._stalled_clients = stalled_clients
         self._faults = faults
         self._lives = [life for facts in traces for life in facts.lives]
+        self._full_times = full_times
 
     def take_worst(self) -> list[Finding]:
         """What the silence since the last call is reported by, whichever sessions and leaders it concerns."""
@@ -305,9 +311,10 @@ class _Judge:
     ) -> None:
         """Keep each leader that no client reached, although clients asked for longer than they need to find one.
 
-        A fault of any member may mislead them.
+        A fault of any member may mislead them, and a leader refuses them while it has as many sessions as it may.
         """
-        of_any = [Trouble(trouble.begin_ns, trouble.end_ns) for trouble in self._troubles]
+        done = [(trouble.begin_ns, trouble.end_ns) for trouble in self._troubles]
+        of_any = [Trouble(*span) for span in (*done, *self._full_times())]
         for calm in calm_times(of_any, 0, begin_ns, end_ns, self.allowed_ns):
             for since_ns, asked_ns in asking_between(*calm, self._found_again_ns):
                 for leader in self._services:
@@ -406,6 +413,11 @@ PROGRESS: Final = Checker(
     frozenset((Source.HISTORY, Source.STALLS, Source.TRACES, Source.FAULTS, Source.CONTROLS))
     | {Source.ARCHIVES, Source.CLUSTER},
     lambda evidence: check_progress(
-        evidence.run, evidence.manifest, evidence.traces, evidence.operations, evidence.call_times
+        evidence.run,
+        evidence.manifest,
+        evidence.traces,
+        evidence.operations,
+        evidence.call_times,
+        lambda: evidence.full_times,
     ),
 )

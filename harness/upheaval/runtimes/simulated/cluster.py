@@ -558,6 +558,7 @@ class SimulatedCluster:
                 planted=self.planted,
                 compatibility=self.settings.cluster.compatibility,
                 timeouts=_own_timeouts(self.settings),
+                max_sessions=self.settings.cluster.max_sessions,
                 workload=self._workload,
                 planned_faults=self.plan.faults,
                 planned_commands=self.plan.commands,
