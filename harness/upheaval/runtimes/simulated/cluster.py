@@ -115,6 +115,12 @@ def _own_timeouts(settings: MemberSettings) -> dict[str, int]:
     return {name: ns for name, ns in asdict(settings.cluster.timeouts).items() if ns != of_profile[name]}
 
 
+def _own_max_sessions(settings: MemberSettings) -> int:
+    """The limit of sessions if it differs from the profile's, else 0."""
+    max_sessions = settings.cluster.max_sessions
+    return 0 if max_sessions == profile_settings(settings.profile).cluster.max_sessions else max_sessions
+
+
 def host_of(member_id: int) -> str:
     """The name of the host that a member runs on."""
     return f"member-{member_id}"
@@ -558,7 +564,7 @@ class SimulatedCluster:
                 planted=self.planted,
                 compatibility=self.settings.cluster.compatibility,
                 timeouts=_own_timeouts(self.settings),
-                max_sessions=self.settings.cluster.max_sessions,
+                max_sessions=_own_max_sessions(self.settings),
                 workload=self._workload,
                 planned_faults=self.plan.faults,
                 planned_commands=self.plan.commands,
