@@ -7,6 +7,7 @@ from typing import Any
 
 from upheaval.errors import HarnessError
 from upheaval.records import RunFolder
+from upheaval_pipeline.tables import run_id
 
 
 def manifest_row(path: str) -> tuple[tuple[Any, ...] | None, str | None]:
@@ -18,7 +19,7 @@ def manifest_row(path: str) -> tuple[tuple[Any, ...] | None, str | None]:
     except HarnessError as error:
         return None, str(error)
     converged = m.converge is not None and m.converge.reached
-    start = (m.run_id, path, m.runtime, m.members, m.profile, m.sync_level)
+    start = (run_id(run), path, m.runtime, m.members, m.profile, m.sync_level)
     return (*start, m.seed, m.created, m.host, converged, m.to_json(), _controls(run), _title(folder)), None
 
 

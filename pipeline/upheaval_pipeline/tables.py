@@ -4,8 +4,9 @@ Plain Python without Spark; `run_parts` makes record batches of these rows. A li
 row whose `_reject` says file, line and reason, and whose other columns, apart from those of its place, are empty.
 """
 
+import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from itertools import islice
@@ -26,7 +27,9 @@ from upheaval.records import (
     parse_fault,
     parse_operation,
 )
+from upheaval.records.labels import read_labels
 from upheaval.records.utf8 import storable
+from upheaval.runtime_names import SIMULATED
 from upheaval_chaos.record import Proof
 
 Row = tuple[Any, ...]
@@ -166,11 +169,29 @@ def canonical(value: Json) -> str:
 
 
 def run_id(run: RunFolder) -> str:
-    """The run's id, or the folder's name when the manifest cannot be read."""
+    """The run's id in a lake, or the folder's name when the manifest cannot be read.
+
+    The id of a simulated run is that of its seed and execution, so two commits may have the same one. Here its labels
+    are part of it.
+    """
     try:
-        return storable(run.read_manifest().run_id)
+        manifest = run.read_manifest()
     except HarnessError:
         return storable(run.path.name)
+    labels = _labels_if_readable(run) if manifest.runtime == SIMULATED else None
+    return storable(f"{manifest.run_id}-{_digest_of(labels)}" if labels else manifest.run_id)
+
+
+def _labels_if_readable(run: RunFolder) -> dict[str, str] | None:
+    """An ingest refuses others, and a judge does not need them."""
+    try:
+        return read_labels(run.path)
+    except HarnessError:
+        return None
+
+
+def _digest_of(labels: Mapping[str, str]) -> str:
+    return hashlib.sha256(_CANONICAL.encode(labels).encode("utf-8", "surrogateescape")).hexdigest()[:8]
 
 
 def read_lines(path: Path, begin: int = 0, end: int | None = None) -> _Lines:

@@ -1,7 +1,9 @@
 """Labels: one command finds the commit that made runs slow, and the one that made them fail. Starts no Spark."""
 
 import json
+import re
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 
 import pytest
@@ -14,10 +16,12 @@ from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.cli.main import main
 from upheaval.records import Outcome
 from upheaval.records.labels import LABELS_FILE, OF_CI, OF_RUNS, LabelsOfIngest, labels_of, write_labels
+from upheaval.runtime_names import SIMULATED
 from upheaval_pipeline.arrow_schema import arrow_schema
 from upheaval_pipeline.ingest import ingest
 from upheaval_pipeline.lake import Lake
 from upheaval_pipeline.lake_files import files_of, write_file
+from upheaval_pipeline.lake_place import LakePlace
 from upheaval_pipeline.tables import HISTORY, STORED, batches
 from upheaval_pipeline.verdicts import verdict_rows
 from upheaval_pipeline.version import reader_version
@@ -192,8 +196,27 @@ def test_labels_that_cannot_be_read_hinder_no_ingest(column: str, tmp_path: Path
     assert asked(lake, "SELECT labels['branch'] FROM runs", 9).rows == (("topic",),)
 
 
+def test_simulated_runs_of_two_commits_are_two_runs_although_they_executed_alike(tmp_path: Path) -> None:
+    lake = str(tmp_path / "lake")
+    for commit in ("a1", "b2", ""):
+        built = good_run(40)
+        built.manifest = replace(built.manifest, runtime=SIMULATED, run_id="simulated-7-c0ffee")
+        built.write(tmp_path / commit / "run")
+        write_labels(tmp_path / commit / "run", {"commit": commit} if commit else {})
+    folders = [tmp_path / commit / "run" for commit in ("a1", "b2", "")]
+    ingest(None, folders, lake)
+    ingest(None, folders[:2], lake)
+    rows = sorted(asked(lake, "SELECT run, coalesce(labels['commit'], '') FROM ran", 9).rows, key=itemgetter(1))
+    assert [commit for _, commit in rows] == ["", "a1", "b2"]
+    assert rows[0][0] == "simulated-7-c0ffee"
+    assert all(re.fullmatch("simulated-7-c0ffee-[0-9a-f]{8}", run) for run, _ in rows[1:])
+    counts = asked(lake, "SELECT run, count(*) FROM history GROUP BY run", 9).rows
+    assert sorted(counts) == [(run, 40) for run, _ in sorted(rows)]
+    place = LakePlace(lake)
+    assert [place.path(run) for run, _ in rows] == [folders[2], *folders[:2]]
+
+
 def test_an_ingest_says_whose_runs_it_replaces(tmp_path: Path) -> None:
-    """Simulated runs of two commits have one id where they executed alike."""
     lake = str(tmp_path / "lake")
     for commit in ("a1", "b2"):
         for number in range(3):
