@@ -27,6 +27,8 @@ from upheaval.checkers.evidence.recordings import snapshot_entries
 from upheaval.records import MemberFolder
 from upheaval_node.cluster.module_state import ControlToggle
 from upheaval_node.counters import CLUSTER_NODE_ROLE, SNAPSHOT_COUNT
+from upheaval_node.files import layout
+from upheaval_node.files.mark_file import ACTIVATION_IN_PROGRESS, owner_of
 from upheaval_node.protocol.constants import CONSENSUS_STREAM_ID
 from upheaval_node.service.services.encoding import Operation, Request, Status
 from upheaval_node.service.services.timers import FIRED
@@ -190,6 +192,22 @@ def test_a_member_that_cannot_start_says_why_and_the_running_one_goes_on(tmp_pat
         assert member.process is not None
         assert member.process.poll() is None
         assert member.stop() == 0
+
+
+def test_a_member_that_the_mark_of_its_service_refuses_says_so(tmp_path: Path) -> None:
+    """Its module runs by then, and ends because of it (issue 2148 of Aeron)."""
+    with JavaMember(tmp_path / "member-0") as member:
+        member.start_and_lead()
+        assert member.stop() == 0, member.last_lines()
+        mark = member.folder / layout.CLUSTER_DIRECTORY / "cluster-mark-service-0.dat"
+        content = bytearray(mark.read_bytes())
+        content[16:24] = _LONG.pack(ACTIVATION_IN_PROGRESS)
+        assert owner_of(bytes(content)).activity_timestamp_ms == ACTIVATION_IN_PROGRESS
+        mark.write_bytes(content)
+        member.start()
+        assert member.ended() == 7, member.last_lines()
+        assert "active mark file detected" in member.last("process-end")["reason"]
+        assert member.last("process-end")["reason"].startswith("start: ")
 
 
 def test_a_member_whose_service_cannot_read_its_snapshot_ends(tmp_path: Path) -> None:

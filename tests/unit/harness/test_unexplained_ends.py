@@ -480,11 +480,23 @@ MARKED = "start: java.lang.IllegalStateException: active mark file detected: arc
 IN_ACTIVATION = {f"member-0/{layout.ARCHIVE_MARK}": ACTIVATION_IN_PROGRESS}
 
 
+OF_SERVICE = "start: java.lang.IllegalStateException: active mark file detected: cluster-mark-service-0.dat"
+
+
 def refused(reason: str = MARKED, later: str = "") -> list[dict[str, Json]]:
     """A member that is killed, and whose next start fails; its next one gets as far as `later`."""
     ended = {**line(6, "process-end"), "status": 7, "reason": reason}
     again = [line(20), line(21, later)] if later else []
     return [line(1), line(2, "role"), line(5), ended, *again]
+
+
+def refused_by_mark_of_service(*, ends: tuple[float, ...] = (6, 28)) -> list[dict[str, Json]]:
+    """The same of a member whose module has begun an election, once for each end."""
+    trace = [line(1), line(2, "role")]
+    for second in ends:
+        ended = {**line(second, "process-end"), "status": 7, "reason": OF_SERVICE}
+        trace += [line(second - 1), line(second - 0.5, "election_state"), ended]
+    return trace
 
 
 KILLED = replace(KILL, heal_begin_ns=int(4.9 * S), heal_end_ns=8 * S)
@@ -507,6 +519,16 @@ def test_a_mark_in_activation_is_why_a_start_was_refused_only_if_it_names_the_ma
 ) -> None:
     finding = found(tmp_path, refused(reason, later), [line(1)], fault=KILLED, system=AERON, marks=marks)
     assert finding.signature == Signature(Rule.REFUSED_START, entry=entry)
+
+
+@pytest.mark.parametrize("ends", [(6,), (6, 28)], ids=["refused", "again"])
+def test_a_mark_of_a_service_may_refuse_a_member_in_its_first_election(ends: tuple[float, ...], tmp_path: Path) -> None:
+    """Scenario timers-over-restarts on Aeron 1.51.0, beside a busy machine: the kill before the start explained it."""
+    marks = {f"member-0/{layout.CLUSTER_DIRECTORY}/cluster-mark-service-0.dat": ACTIVATION_IN_PROGRESS}
+    trace = refused_by_mark_of_service(ends=ends)
+    finding = found(tmp_path, trace, [line(1)], fault=KILLED, system=AERON, marks=marks)
+    assert finding.signature == Signature(Rule.REFUSED_START, entry=MARK_IN_ACTIVATION)
+    assert recognised([finding], [AERON])[0].known_issue == 2148
 
 
 def test_a_refused_start_of_a_known_bug_hides_no_crash_of_another_member(tmp_path: Path) -> None:

@@ -206,7 +206,8 @@ def _stays_in_activation(life: ProcessLife, facts: TraceFacts, run: RunFolder) -
     """Whether a mark file of the member still says that its owner is starting. No start after that one has read it as
     free, or the mark is of a later start.
     """
-    if any(later.has_started for later in facts.lives if later.begin_ns > life.begin_ns):
+    later = (other for other in facts.lives if other.begin_ns > life.begin_ns)
+    if any(other.has_started and not _is_refused(other) for other in later):
         return False
     marks = run.member(life.member_id).path
     return any(map(_is_in_activation, (path for name in _MARKS for path in marks.glob(name))))
@@ -368,9 +369,13 @@ def _follows_module(life: ProcessLife, lives: Iterable[ProcessLife]) -> bool:
 
 
 def _is_refused(life: ProcessLife) -> bool:
-    """Whether a member with all its files failed to start before any time-out of a start."""
-    is_prompt = life.last_ns - life.begin_ns < _GRACE_NS
-    return life.component in OF_MODULE and life.status in _OF_MEMBER and not life.has_started and is_prompt
+    """Whether a member with all its files failed to start before any time-out of a start.
+
+    The mark file of a service may refuse a member whose module is in its first election.
+    """
+    is_prompt = life.last_ns - life.begin_ns < _GRACE_NS and not life.has_started
+    is_of_module = life.component in OF_MODULE and life.status in _OF_MEMBER
+    return is_of_module and (is_prompt or _ACTIVE_MARK in life.reason)
 
 
 def _refuses_damage(life: ProcessLife, hits: Iterable[_Window]) -> bool:

@@ -32,7 +32,7 @@ final class Components {
         final MemberContexts contexts,
         final ModuleWatch watch,
         final List<ClusteredService> services,
-        final Trace trace) {
+        final Ending ending) {
         final Components components = new Components(watch);
         try {
             if (component.hasArchive()) {
@@ -43,11 +43,13 @@ final class Components {
                 components.module = ConsensusModule.launch(contexts.module(watch));
             }
             for (int serviceId = 0; serviceId < services.size(); serviceId++) {
-                final TracedService traced = new TracedService(services.get(serviceId), trace, serviceId);
+                final TracedService traced = new TracedService(services.get(serviceId), watch.trace, serviceId);
                 components.services.add(ClusteredServiceContainer.launch(contexts.service(serviceId, traced)));
             }
             return components;
         } catch (final RuntimeException error) {
+            // The ends of those that run already are its consequence.
+            ending.onTermination("start", Errors.text(error), false);
             components.close();
             throw error;
         }

@@ -48,7 +48,7 @@ public final class Member {
         final Siblings siblings = new Siblings(config.folder, component);
         try {
             final MemberContexts contexts = new MemberContexts(config, ending, component, main);
-            final Components components = Components.launch(component, contexts, watch, services, trace);
+            final Components components = Components.launch(component, contexts, watch, services, ending);
             siblings.endWithModule(ending);
             ending.await();
             siblings.letModuleGo();
