@@ -316,7 +316,9 @@ def test_a_service_that_does_not_start_elsewhere_is_replayed_where_it_does(
     assert "UPHEAVAL_TEST_LIMIT" in detail
 
 
-def test_the_state_of_a_right_service_is_replayed_and_that_of_changed_code_is_not(tmp_path: Path) -> None:
+def test_the_state_of_a_right_service_is_replayed_and_that_of_changed_code_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     source = tmp_path / "source"
     source.mkdir()
     helper, module, other = source / "base_locks.py", source / "kept_locks.py", source / "test_locks.py"
@@ -335,6 +337,11 @@ def test_the_state_of_a_right_service_is_replayed_and_that_of_changed_code_is_no
         whys = [each.why for each in report.unchecked if each.promise is Promise.SNAPSHOT_IS_REPLAY]
         return whys[0] if whys else report.finding(Promise.SNAPSHOT_IS_REPLAY).detail.rpartition("; ")[2]
 
+    def evidence(run: Path) -> str:
+        report = verify_run(run)
+        assert report.verdict is Verdict.UNKNOWN
+        return report.finding(Promise.EVIDENCE_COMPLETE).detail.partition(": judge the run where that code is")[0]
+
     # Times say nothing: neither those of the code nor that of the manifest, which a copy gets anew.
     os.utime(helper, (time.time() + 100, time.time() + 100))
     other.write_text("assert True\n")
@@ -345,6 +352,15 @@ def test_the_state_of_a_right_service_is_replayed_and_that_of_changed_code_is_no
     helper.write_text(helper.read_text() + "# changed\n")
     os.utime(helper, (0, 0))
     assert again(moved) == again(cluster.run.path) == "states are not replayed: its code was changed since the run"
+    assert evidence(moved) == f"the code of kept_locks:Kept in {source} was changed since the run began"
+    checkout = tmp_path / "checkout"
+    checkout.mkdir()
+    (checkout / "kept_locks.py").write_text(module.read_text())
+    (checkout / "base_locks.py").write_text(helper.read_text().removesuffix("# changed\n"))
+    monkeypatch.chdir(checkout)
+    assert again(moved) == "1 states are those of a replay"
+    assert verify_run(moved).verdict is Verdict.VALID
+    monkeypatch.chdir(tmp_path)
     manifest = moved / "manifest.json"
     fields = json.loads(manifest.read_text())
     del fields["source_digest"]
@@ -352,5 +368,6 @@ def test_the_state_of_a_right_service_is_replayed_and_that_of_changed_code_is_no
     (moved / "seal.json").unlink()
     assert again(moved) == "states are not replayed: the manifest has no digest of its code"
     module.unlink()
+    assert evidence(cluster.run.path) == f"the code of kept_locks:Kept in {source} is missing"
     assert again(cluster.run.path) == "states are not replayed: its code was changed since the run"
     assert f"the folder {source} has no module kept_locks: name the one that has it as source" in again(moved)

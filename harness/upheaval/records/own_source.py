@@ -9,11 +9,12 @@ import hashlib
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from upheaval.records.class_path import class_path_digest
-from upheaval.records.run_folder import OWN_SYSTEM
+from upheaval.records.run_folder import OWN_SYSTEM, Manifest
 
 _INSTALLED: Final = ("site-packages", "dist-packages")
 
@@ -21,6 +22,26 @@ _INSTALLED: Final = ("site-packages", "dist-packages")
 def code_digest(source: str, service: str, system: str) -> str:
     """The digest of the code of a service, in Python or in Java, depending on the system; empty without any."""
     return source_digest(source, service) if system == OWN_SYSTEM else class_path_digest(source, service)
+
+
+def with_code_here(manifest: Manifest) -> Manifest:
+    """The manifest with the current folder as `source` if that has the code that ran, and the folder that it names has
+    it no more: a run that was copied to another machine is judged where the service's code is checked out.
+    """
+    if not manifest.source_digest or _has_code(manifest, manifest.source):
+        return manifest
+    try:
+        here = str(Path.cwd())
+    except OSError:
+        return manifest
+    if not _has_code(manifest, here):
+        return manifest
+    model_source = here if manifest.model_source == manifest.source else manifest.model_source
+    return replace(manifest, source=here, model_source=model_source)
+
+
+def _has_code(manifest: Manifest, folder: str) -> bool:
+    return code_digest(folder, manifest.service, manifest.system) == manifest.source_digest
 
 
 def source_digest(source: str, service: str) -> str:

@@ -400,12 +400,15 @@ def test_a_run_without_a_model_is_judged_by_its_service(tmp_path: Path) -> None:
     assert 'expected {"ok": true} by a replay of fenced:Fenced, got {"ok": true, "token": 3}' in finding.detail
 
 
-def test_without_its_code_no_answer_is_judged_and_the_run_is_as_valid_as_before(tmp_path: Path) -> None:
+def test_without_its_code_no_answer_is_judged_and_evidence_is_missing(tmp_path: Path) -> None:
     run = locks_run("")
     run.manifest = replace(run.manifest, source_digest="0" * 64)
     wrong_answer(run)
     report = verified(run, tmp_path)
-    assert report.verdict is Verdict.VALID
+    assert report.verdict is Verdict.UNKNOWN
+    (missing,) = (finding for finding in report.findings if finding.verdict is not Verdict.VALID)
+    assert missing.promise is Promise.EVIDENCE_COMPLETE
+    assert "was changed since the run began: judge the run where that code is" in missing.detail
     why = {each.promise: each.why for each in report.unchecked}[Promise.LINEARIZABLE]
     assert why == "no answer of calls was judged: its code was changed since the run"
 

@@ -38,6 +38,7 @@ from upheaval.records import (
     companion_folders,
     read_origin,
 )
+from upheaval.records.own_source import code_digest
 from upheaval_node.files import layout
 from upheaval_node.types import S
 
@@ -72,6 +73,7 @@ def check_absence(
         _require_marks(run, manifest, traces)
         _require_valid(run, manifest, traces)
         _require_asked(asked, manifest, taken_snapshots(run, manifest, traces))
+        _require_code(manifest)
     except Broken as broken:
         return broken.finding(Promise.EVIDENCE_COMPLETE)
     detail = f"{manifest.members} members with traces up to the end of the run"
@@ -80,6 +82,17 @@ def check_absence(
 
 def _missing(detail: str, *members: int, position: int | None = None) -> Broken:
     return Broken(Verdict.UNKNOWN, detail, members=members, position=position)
+
+
+def _require_code(manifest: Manifest) -> None:
+    """Copies of a user's service check its states and answers, so its code is evidence."""
+    if not manifest.source or not manifest.source_digest:
+        return
+    digest = code_digest(manifest.source, manifest.service, manifest.system)
+    if digest != manifest.source_digest:
+        how = "was changed since the run began" if digest else "is missing"
+        where = "judge the run where that code is, for example in a checkout of its commit"
+        raise _missing(f"the code of {manifest.service} in {manifest.source} {how}: {where}")
 
 
 def _require_folders(run: RunFolder, manifest: Manifest) -> None:

@@ -30,6 +30,7 @@ from upheaval.records import (
     SessionEnd,
     Stray,
 )
+from upheaval.records.own_source import with_code_here
 from upheaval.records.strays import STRAYS_NAME
 from upheaval.runtime_names import SIMULATED
 from upheaval_chaos.record import FaultRecord
@@ -43,8 +44,8 @@ class Evidence:
 
     @cached_property
     def manifest(self) -> Manifest:
-        """The manifest of the run."""
-        return self.run.read_manifest()
+        """The manifest of the run, with the place where the code of its service is now."""
+        return with_code_here(self.run.read_manifest())
 
     @cached_property
     def finals(self) -> Sequence[FinalPosition]:

@@ -54,6 +54,8 @@ class ProcessLife:
     """Whether its cluster was ending, or its member was ending in order."""
     is_service_ending: bool = False
     """Whether its module ended a service."""
+    has_failed: bool = False
+    """Whether one of its components ended it unexpectedly, in our node. That ends its services, too."""
     cluster_end_ns: int | None = None
     """When its consensus module began to end with the cluster."""
     started_ns: int | None = None
@@ -258,6 +260,8 @@ def _add_to_life(life: ProcessLife, event: TraceEvent) -> None:
         life.started_ns = event.ns if life.started_ns is None else life.started_ns
     elif event.event == TraceKind.SERVICE_TERMINATE:
         life.is_service_ending = True
+    elif event.event == TraceKind.TERMINATED:
+        life.has_failed |= event.fields.get("expected") is False
     elif event.event == TraceKind.CLUSTER_END or event.fields.get("new") == _TERMINATING:
         life.is_ending = True
         if event.event in (TraceKind.CLUSTER_END, TraceKind.MODULE_STATE) and life.cluster_end_ns is None:
