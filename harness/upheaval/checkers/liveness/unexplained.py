@@ -318,8 +318,8 @@ def _is_ordered(life: ProcessLife, manifest: Manifest) -> bool:
     """Whether the trace shows that something ordered the process to end.
 
     The end of a service counts in our node, where a service may end its member, unless a component failed. Aeron's
-    module ends its services when an error ends it, too: there only the module's own state shows an order. The process of a service ends with that of
-    its module, which is judged itself.
+    module ends its services when an error ends it, too: there only the module's own state shows an order. The process
+    of a service ends with that of its module, which is judged itself.
     """
     is_of_service = manifest.system == OWN_SYSTEM or life.component not in OF_MODULE
     return life.is_ending or (is_of_service and life.is_service_ending and not life.has_failed)
