@@ -1,25 +1,28 @@
 """The promises about senders: each entry belongs to its term, each operation to the client and session that sent it.
 
 A history names the client slot of each operation and, if it was recorded, the cluster session that took it. The log has
-session and term in the header of each message. Clients recorded when they left a session. This module knows nothing of
-files.
+session and term in the header of each message, and a recording log has the terms of its log. Clients recorded when they
+left a session.
 """
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from upheaval.checkers.checker import Checker, Source, of_whole_log
 from upheaval.checkers.evidence.events import StrayEntry
-from upheaval.checkers.evidence.logs import WitnessLog
+from upheaval.checkers.evidence.logs import TermEntry, WitnessLog
+from upheaval.checkers.evidence.losses import losses_of
 from upheaval.checkers.evidence.protocol_events import OF_MODULE
+from upheaval.checkers.evidence.recordings import term_entries
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.evidence.spans import MemberSpans
 from upheaval.checkers.history.columns import ABSENT, IS_CALL, IS_FAIL, History, LogEntry, PlacedHistory, in_order
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.signature import CLIENTS_CUT, LEADER, Rule, Signature
 from upheaval.checkers.verdict import Finding, NotApplicable, Result, Verdict
-from upheaval.records import Operation, SessionEnd, read_origin
+from upheaval.records import OWN_SYSTEM, Operation, SessionEnd, read_origin
 from upheaval_chaos import target
 from upheaval_chaos.faults import MemberFaultKind
 from upheaval_chaos.record import FaultRecord
@@ -30,12 +33,27 @@ _IMAGE_NS: Final = 10 * S
 _ON_ITS_WAY_NS: Final = S
 
 
-def judge_terms(entries: int, stray: StrayEntry | None) -> list[Result]:
+@dataclass(frozen=True, slots=True)
+class MisnamedTerm:
+    """A term of a member's log, and the term that its recording log has there; None if it has none there."""
+
+    member_id: int
+    term: TermEntry
+    named: int | None
+
+
+def judge_terms(entries: int, stray: StrayEntry | None, misnamed: MisnamedTerm | None = None) -> list[Result]:
     """Judge the terms of the log: `entries` entries have a term, and `stray` is the first one with a wrong term."""
     if stray is not None:
         due = "no term has begun" if stray.due is None else f"the log is in term {stray.due}"
         detail = f"{stray.kind} at position {stray.position} is of term {stray.term}, where {due}"
         return [Finding(Promise.ENTRIES_IN_TERM, Verdict.INVALID, detail, position=stray.position)]
+    if misnamed is not None:
+        member_id, term = misnamed.member_id, misnamed.term
+        named = "no term" if misnamed.named is None else f"term {misnamed.named}"
+        detail = f"the log of member {member_id} has term {term.leadership_term_id} at position {term.position}, "
+        detail += f"where its recording log has {named}"
+        return [Finding(Promise.ENTRIES_IN_TERM, Verdict.INVALID, detail, (member_id,), term.position)]
     if not entries:
         return [NotApplicable(Promise.ENTRIES_IN_TERM, "the log has no entry with a term")]
     return [Finding(Promise.ENTRIES_IN_TERM, Verdict.VALID, f"{entries} entries")]
@@ -255,11 +273,38 @@ def _check_clients(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:  # 
     return judge_clients(clients_of(evidence.placed, evidence.session_ends, all_written_past=past), cuts)
 
 
+def _check_terms(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:
+    return judge_terms(log.events.with_term, log.events.stray, next(_misnamed_terms(evidence), None))
+
+
+def _misnamed_terms(evidence: Evidence) -> Iterator[MisnamedTerm]:
+    """The terms in committed logs of our node that recording logs have elsewhere or not at all.
+
+    Backups of Aeron, and so members restored from them, need not name every term. The files of a member that lost power
+    at sync level 0 are of different moments.
+    """
+    manifest = evidence.manifest
+    if manifest.system != OWN_SYSTEM:
+        return
+    powerless = losses_of(evidence.run, manifest).powerless
+    for final in evidence.finals:
+        if final.member_id in powerless:
+            continue
+        entries = term_entries(evidence.run.member(final.member_id).recording_log)
+        named = sorted((begin, number) for number, begin, _ in entries)
+        for term in evidence.logs.members_terms.get(final.member_id, ()):
+            # Its first entry ends at this position. A term that begins there is a later one.
+            before = bisect_left(named, (term.position,))
+            there = named[before - 1][1] if before else None
+            if term.position <= final.commit_position and there != term.leadership_term_id:
+                yield MisnamedTerm(final.member_id, term, there)
+
+
 TERMS: Final = Checker(
     "terms",
     (Promise.ENTRIES_IN_TERM,),
     frozenset((Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER)),
-    of_whole_log((Promise.ENTRIES_IN_TERM,), lambda _, log: judge_terms(log.events.with_term, log.events.stray)),
+    of_whole_log((Promise.ENTRIES_IN_TERM,), _check_terms),
 )
 CLIENTS: Final = Checker(
     "clients",
