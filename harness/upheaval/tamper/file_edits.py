@@ -4,6 +4,7 @@ import shutil
 import struct
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from typing import Final
 
 from upheaval.checkers.promises import Promise
@@ -229,6 +230,26 @@ def a_term_is_forgotten(run: RunCopy) -> None:
     _change_records(run, _changed(_is_term, "no term", lambda _: None))
 
 
+def a_term_was_never_named(run: RunCopy) -> None:
+    """A term between two others, in one recording log, which has its entries and snapshots in the term before."""
+
+    def joined(records: Records) -> Records:
+        terms = [record for record in records if _is_term(record) and record.is_valid]
+        pairs = [(before, gone) for before, gone in pairwise(terms[:-1]) if gone.base < gone.position]
+        need(pairs, "no term with entries between two others")
+        before, gone = pairs[-1]
+        changed = [replace(record, position=gone.position) if record is before else record for record in records]
+        return [
+            replace(record, term=before.term, base=before.base)
+            if _is_snapshot(record) and record.term == gone.term
+            else record
+            for record in changed
+            if record is not gone
+        ]
+
+    _change_records(run, joined)
+
+
 def a_term_was_named_a_year_ago(run: RunCopy) -> None:
     """The time of a term, in one recording log."""
     year_ms = 365 * 24 * 3_600_000
@@ -399,6 +420,7 @@ FILE_EDITS = (
     edit(a_term_begins_elsewhere, _BOUND),
     edit(a_term_is_another_one, _BOUND),
     edit(a_term_is_forgotten, _BOUND),
+    edit(a_term_was_never_named, Promise.ENTRIES_IN_TERM),
     edit(a_term_was_named_a_year_ago, _BOUND, Promise.TIME_KEPT),
     edit(one_recording_log_has_no_snapshot, *_SNAPSHOTS),
     edit(all_recording_logs_have_no_snapshot, *_SNAPSHOTS),
