@@ -324,7 +324,7 @@ def _entries(path: Path, torn_start: bytes | None = None) -> Iterator[tuple[int,
             except FieldError as error:
                 yield number, "", error
             else:
-                yield number, text.strip(), fields
+                yield number, text[:-1], fields
 
 
 def reject_row(columns: str, place: Row, line: int | None, reason: str) -> Row:
