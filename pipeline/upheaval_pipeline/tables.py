@@ -105,7 +105,7 @@ ROWS: Final = {
     "ingested",
     "history": "an operation: what was asked, when, and what came of it",
     "faults": "a fault or what else was done to the cluster, with its evidence",
-    "trace": "an event of a member; `fields` is JSON text",
+    "trace": "an event of a member; `fields` is its line, as JSON text",
     "recording": "a frame of a member's log; `fields` is JSON text",
     "rejects": "a line or file that could not be read",
     "verdicts": "a promise of a run and the finding on it, without a verdict where the promise was not checked; or why "
