@@ -105,7 +105,7 @@ ROWS: Final = {
     "ingested",
     "history": "an operation: what was asked, when, and what came of it",
     "faults": "a fault or what else was done to the cluster, with its evidence",
-    "trace": "an event of a member; `fields` is JSON text",
+    "trace": "an event of a member; `fields` is its line, as JSON text",
     "recording": "a frame of a member's log; `fields` is JSON text",
     "rejects": "a line or file that could not be read",
     "verdicts": "a promise of a run and the finding on it, without a verdict where the promise was not checked; or why "
@@ -276,18 +276,20 @@ def trace_rows(folder: Path, run: str, member: int) -> Iterator[Row]:
     """The events of a member, with fields of lines as they are there: `fitting` makes columns of them."""
     path = RunFolder(folder).member(member).trace
     names = _named(TRACE)
-    for number, entry in _entries(path, TRACE_START):
+    for number, text, entry in _entries(path, TRACE_START):
         if isinstance(entry, FieldError):
             yield _reject(TRACE, (run, member), path, number, entry)
             continue
-        yield run, member, number, *map(entry.get, names), canonical(entry), None
+        # Of a name that is there twice, readers of JSON take different ones; with one colon a name, there is none.
+        fields = text if text.count(":") == len(entry) else canonical(entry)
+        yield run, member, number, *map(entry.get, names), fields, None
 
 
 def protocol_rows(folder: Path, run: str, member: int, name: str) -> Iterator[Row]:
     """What one file of a protocol trace holds, as `trace_rows` has its fields."""
     path = RunFolder(folder).member(member).path / name
     names = _named(PROTOCOL)
-    for number, entry in _entries(path):
+    for number, _, entry in _entries(path):
         if isinstance(entry, FieldError):
             yield _reject(PROTOCOL, (run, member, name), path, number, entry)
             continue
@@ -300,8 +302,8 @@ def _named(columns: str) -> list[str]:
     return names[names.index("line") + 1 : names.index("fields")]
 
 
-def _entries(path: Path, torn_start: bytes | None = None) -> Iterator[tuple[int, dict[str, Json] | FieldError]]:
-    """The lines of a trace with their numbers: the fields of each, or what is wrong with it.
+def _entries(path: Path, torn_start: bytes | None = None) -> Iterator[tuple[int, str, dict[str, Json] | FieldError]]:
+    """The lines of a trace with their numbers: the text and the fields of each, or what is wrong with it.
 
     A last line that its writer did not finish is left out, as everywhere, and others that begin with `torn_start`.
     """
@@ -311,7 +313,8 @@ def _entries(path: Path, torn_start: bytes | None = None) -> Iterator[tuple[int,
                 return
             try:
                 try:
-                    fields = _object(line)
+                    text = jsonfields.text_of_line(line)
+                    fields = jsonfields.parse_object(text)
                 except FieldError:
                     if torn_start is not None and jsonfields.is_torn(line, torn_start):
                         continue
@@ -319,9 +322,9 @@ def _entries(path: Path, torn_start: bytes | None = None) -> Iterator[tuple[int,
                 _require_int64(jsonfields.integer(fields, "ts"))
                 jsonfields.text(fields, "event")
             except FieldError as error:
-                yield number, error
+                yield number, "", error
             else:
-                yield number, fields
+                yield number, text[:-1], fields
 
 
 def reject_row(columns: str, place: Row, line: int | None, reason: str) -> Row:

@@ -2,6 +2,7 @@
 
 import json
 import struct
+from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -198,17 +199,29 @@ def test_a_file_that_cannot_be_read_is_an_extent_that_says_so(tmp_path: Path) ->
     assert any("cannot read the log of member 0" in str(row["_reject"]) for row in rows)
 
 
+def rows_of_trace(folder: Path, lines: Iterable[str]) -> list[dict[str, Any]]:
+    """Of member 0 of a run with these lines."""
+    good_run(40).write(folder)
+    text = "".join(f"{line}\n" for line in lines)
+    RunFolder(folder).member(0).trace.write_text(text, encoding="utf-8")
+    reader = READERS["trace"]()
+    parts = [part for part in reader.parts(folder, "run") if part.member == 0]
+    return [row for batch in reader.read(parts) for row in batch.to_pylist()]
+
+
 def test_fields_that_do_not_fit_their_columns_are_null(tmp_path: Path) -> None:
-    good_run(40).write(tmp_path)
     fields = {"pid": 1 << 63, "epoch_ms": -(1 << 63), "role": 5, "message": ["a"], "leader_member_id": True}
     lines = [{"ts": 1, "event": "fits", "pid": 7}, {"ts": 2, "event": "odd", **fields}, {"ts": 1 << 63, "event": "bad"}]
-    text = "".join(f"{json.dumps(line)}\n" for line in lines)
-    RunFolder(tmp_path).member(0).trace.write_text(text, encoding="utf-8")
-    reader = READERS["trace"]()
-    parts = [part for part in reader.parts(tmp_path, "run") if part.member == 0]
-    first, odd, bad = (row for batch in reader.read(parts) for row in batch.to_pylist())
+    first, odd, bad = rows_of_trace(tmp_path, map(json.dumps, lines))
     assert (first["pid"], odd["epoch_ms"]) == (7, -(1 << 63))
     assert [name for name in fields if odd[name] is not None] == ["epoch_ms"]
     assert json.loads(odd["fields"]) == lines[1]
     assert bad["ts"] is None
     assert bad["_reject"].endswith("trace.jsonl:3: the integer 9223372036854775808 does not fit into 64 bits")
+
+
+def test_the_fields_of_a_trace_are_its_lines_with_each_name_once(tmp_path: Path) -> None:
+    line = '{"ts":1, "event":"caf\u00e9","b":1.0e3,"a":[2]}'
+    repeated = ('{"ts":2,"event":"e","state":"A","state":"B"}', '{"ts":3,"event":"e","n":{"a":1,"a":2}}')
+    found = [row["fields"] for row in rows_of_trace(tmp_path, [line, *repeated])]
+    assert found == [line, '{"event":"e","state":"B","ts":2}', '{"event":"e","n":{"a":2},"ts":3}']
