@@ -72,11 +72,11 @@ class Objects:
         self._say("finding", finding.to_fields())
 
     def fault(self, text: str) -> None:
-        """As it is."""
+        """Pass it on unchanged."""
         self._say("fault", {"text": text})
 
     def note(self, text: str) -> None:
-        """As it is."""
+        """Pass it on unchanged."""
         self._say("note", {"text": text})
 
     def status(self, status: Status) -> None:

@@ -14,7 +14,7 @@ from upheaval.checkers.protocol.expected import sent_messages
 from upheaval.errors import UnknownOutcome
 from upheaval.execution.run import ScenarioResult, read_result
 from upheaval.execution.sent_messages import written
-from upheaval.records import Failure, RunFolder, add_failure, read_text, seed_lines
+from upheaval.records import Failure, RunFolder, add_failure, column_lines, read_text
 from upheaval.runtime_names import SIMULATED
 from upheaval.runtimes.simulated.cluster import Plan, SimulatedCluster
 from upheaval.runtimes.simulated.collect import digest
@@ -65,7 +65,7 @@ def run_exact(wanted: ExactScript, seed: int, folder: Path, say: Say) -> ExactRe
         if failure is not None:
             add_failure(run, failure)
     result = ScenarioResult.of(wanted, run, runtime=SIMULATED, seed=seed, digest=performer.digest())
-    lines = [line for expected in wanted.expected for line in seed_lines(sent_messages(run, expected))]
+    lines = [line for expected in wanted.expected for line in column_lines(sent_messages(run, expected))]
     return ExactResult(result, tuple(lines))
 
 
