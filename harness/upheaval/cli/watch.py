@@ -37,7 +37,8 @@ class Lines:
 
     def finding(self, finding: Finding) -> None:
         """Its promise by the id, which says how it is looked up, and the evidence."""
-        self._say(f"{finding.verdict.text}: {finding.promise}: {finding.detail}{_about(finding)}")
+        subject = f" ({', '.join(finding.about)})" if finding.about else ""
+        self._say(f"{finding.verdict.text}: {finding.promise}: {finding.detail}{subject}")
 
     def fault(self, text: str) -> None:
         """On a new line."""
@@ -91,8 +92,3 @@ class Objects:
 
     def _say(self, kind: str, fields: Mapping[str, Any]) -> None:
         print(object_line(kind, fields), flush=True)
-
-
-def _about(finding: Finding) -> str:
-    """The fields that its line may not have."""
-    return f" ({', '.join(finding.about)})" if finding.about else ""

@@ -140,7 +140,8 @@ def plain_lines(entries: Iterable[tuple[int, Entry]]) -> Iterator[str]:
         elif entry.message and entry.record.get("stream"):
             what += f" ({entry.record['stream']})"
         who = f"{ns / S:11.6f} member {entry.member_id} {entry.component:<10}"
-        yield f"{who} {what}  {_payload(entry.fields)}".rstrip()
+        payload = "|".join(f"{name}={_column_value(value)}" for name, value in entry.fields.items())
+        yield f"{who} {what}  {payload}".rstrip()
 
 
 def column_lines(entries: Iterable[tuple[int, Entry]], *, masked: frozenset[str] = frozenset()) -> list[str]:
@@ -187,10 +188,6 @@ def _column_fields(entry: Entry, masked: frozenset[str]) -> list[tuple[str, str]
 
 def _column_value(value: Json) -> str:
     return str(value).upper() if isinstance(value, bool) else str(value)
-
-
-def _payload(fields: Mapping[str, Json]) -> str:
-    return "|".join(f"{name}={_column_value(value)}" for name, value in fields.items())
 
 
 def _read_file(path: Path, member_id: int) -> Iterator[Entry]:

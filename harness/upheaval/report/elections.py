@@ -321,12 +321,9 @@ def votes_of(election: Election) -> str:
     """Who voted for it, and of all others why not."""
     voters = election.voters
     votes = [f"{len(voters)} of {len(election.ballots)}: {', '.join(map(str, voters))}"]
-    votes += [f"{ballot.member_id} {_short(ballot)}" for ballot in _others(election.ballots.values(), voters)]
+    others = (ballot for ballot in election.ballots.values() if ballot.member_id not in voters)
+    votes += [f"{ballot.member_id} {_short(ballot)}" for ballot in others]
     return "; ".join(votes)
-
-
-def _others(ballots: Iterable[Ballot], voters: list[int]) -> list[Ballot]:
-    return [ballot for ballot in ballots if ballot.member_id not in voters]
 
 
 def _short(ballot: Ballot) -> str:

@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from upheaval.checkers.checker import Checker, Source
+from upheaval.checkers.checker import OF_LOG, Checker, Source
 from upheaval.checkers.evidence.aeron_versions import starts_of, strange_version
 from upheaval.checkers.evidence.described import require_demands, require_described, require_sessions
 from upheaval.checkers.evidence.losses import losses_of
@@ -531,7 +531,7 @@ def _check(evidence: Evidence) -> list[Finding]:
 BINDING: Final = Checker(
     "binding",
     (Promise.EVIDENCE_BOUND,),
-    frozenset((Source.FAULTS, Source.TRACES, Source.ARCHIVES, Source.CLUSTER, Source.COMPANIONS))
-    | {Source.CONFIGURATIONS, Source.ORIGIN, Source.HISTORY, Source.SESSIONS, Source.SCENARIO},
+    OF_LOG
+    | {Source.CONFIGURATIONS, Source.ORIGIN, Source.HISTORY, Source.SESSIONS, Source.SCENARIO, Source.COMPANIONS},
     _check,
 )

@@ -410,6 +410,6 @@ def _contradicted(fault: FaultRecord, what: str, *members: int) -> Broken:
 FAULT_WINDOWS: Final = Checker(
     "fault-windows",
     (Promise.FAULTS_IN_TIME,),
-    frozenset((Source.FAULTS, Source.CONTROLS, Source.TRACES, Source.HISTORY)),
+    frozenset({Source.FAULTS, Source.CONTROLS, Source.TRACES, Source.HISTORY}),
     check_windows,
 )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import chain, compress, pairwise
 from typing import Final
 
-from upheaval.checkers.checker import Checker, Source
+from upheaval.checkers.checker import OF_LOG, Checker, Source
 from upheaval.checkers.evidence.call_times import CallTimes
 from upheaval.checkers.evidence.protocol_events import quorum_of
 from upheaval.checkers.evidence.stalls import explained
@@ -21,7 +21,7 @@ from upheaval.checkers.history.columns import IS_CALL, IS_FAIL, IS_OK, History, 
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.signature import ALL_DOWN, LEADER, Rule, Signature
 from upheaval.checkers.verdict import Finding, NotApplicable, Result, Verdict, with_all
-from upheaval.records import Manifest, RunFolder, TraceEvent
+from upheaval.records import Manifest, RunFolder
 from upheaval_chaos.record import FaultRecord
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import MS, NEVER_NS
@@ -233,7 +233,8 @@ def _services(run: RunFolder, member_id: int) -> Iterator[_Service]:
             case TraceKind.PROCESS_START | TraceKind.PROCESS_END:
                 is_over, leads, takes = False, False, True
             case TraceKind.ELECTION_STATE:
-                is_over, leads = _is_over(event), event.fields.get("leader_member_id") == member_id
+                is_over = event.fields.get("state") == _SERVES
+                leads = event.fields.get("leader_member_id") == member_id
             case TraceKind.MODULE_STATE:
                 takes = event.fields.get("new") == _TAKES
             case _:
@@ -247,10 +248,6 @@ def _services(run: RunFolder, member_id: int) -> Iterator[_Service]:
             service = _Service(member_id, is_leader, takes, event.ns)
     if service is not None:
         yield service
-
-
-def _is_over(event: TraceEvent) -> bool:
-    return event.fields.get("state") == _SERVES
 
 
 class _Judge:
@@ -410,8 +407,7 @@ class _Judge:
 PROGRESS: Final = Checker(
     "progress",
     (Promise.PROGRESS,),
-    frozenset((Source.HISTORY, Source.STALLS, Source.TRACES, Source.FAULTS, Source.CONTROLS))
-    | {Source.ARCHIVES, Source.CLUSTER},
+    OF_LOG | {Source.HISTORY, Source.STALLS, Source.CONTROLS},
     lambda evidence: check_progress(
         evidence.run,
         evidence.manifest,

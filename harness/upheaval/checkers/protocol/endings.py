@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from upheaval.checkers.checker import Checker, Source
+from upheaval.checkers.checker import OF_LOG, Checker, Source
 from upheaval.checkers.evidence.protocol_events import OF_MODULE, deadly_until_ns, is_deadly
 from upheaval.checkers.evidence.recordings import LogMissing, RecordedLog, term_entries
 from upheaval.checkers.evidence.troubles import Trouble, timeouts_of
@@ -281,7 +281,8 @@ def _require_ordered(commands: Iterable[ControlRecord], groups: Sequence[Sequenc
         members = {int(member) for member in command.members if member.isdigit()}
         group = next((lives for lives in rest if members & {life.member_id for life in lives}), None)
         if group is None:
-            detail = f"no trace shows the {command.what} of members {_shown(members)}"
+            shown = ", ".join(map(str, sorted(members))) or "none"
+            detail = f"no trace shows the {command.what} of members {shown}"
             raise Broken(Verdict.UNKNOWN, detail, members=tuple(sorted(members)))
         absent = members - {life.member_id for life in group}
         if absent:
@@ -311,13 +312,9 @@ def _require_seen(command: ControlRecord, member: int, position: int) -> None:
         raise Broken(Verdict.INVALID, detail, members=(member,), position=position)
 
 
-def _shown(members: Iterable[int]) -> str:
-    return ", ".join(map(str, sorted(members))) or "none"
-
-
 ENDINGS_CHECKER: Final = Checker(
     "endings",
     (Promise.ENDS_AT_ONE_POSITION,),
-    frozenset((Source.TRACES, Source.CONTROLS, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER)),
+    OF_LOG | {Source.CONTROLS},
     lambda evidence: check_endings(evidence.run, evidence.manifest, evidence.controls),
 )

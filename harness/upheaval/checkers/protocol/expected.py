@@ -59,4 +59,4 @@ def _canonical(line: str) -> str:
     return " ".join(line.replace("|", " | ").split())
 
 
-EXPECTED: Final = Checker("expected-messages", (Promise.AS_EXPECTED,), frozenset((Source.PROTOCOL,)), check_expected)
+EXPECTED: Final = Checker("expected-messages", (Promise.AS_EXPECTED,), frozenset({Source.PROTOCOL}), check_expected)

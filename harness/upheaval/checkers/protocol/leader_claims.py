@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from upheaval.checkers.checker import Checker, Source
+from upheaval.checkers.checker import OF_LOG, Checker
 from upheaval.checkers.evidence.logs import ComparedLogs
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.promises import Promise
@@ -60,9 +60,4 @@ def _source(member_id: int, event: TraceEvent) -> str:
     return f"member-{member_id}/trace.jsonl:{event.line}"
 
 
-LEADERS: Final = Checker(
-    "leaders",
-    (Promise.ONE_LEADER_A_TERM,),
-    frozenset((Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER)),
-    _check,
-)
+LEADERS: Final = Checker("leaders", (Promise.ONE_LEADER_A_TERM,), OF_LOG, _check)

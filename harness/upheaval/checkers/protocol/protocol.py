@@ -265,6 +265,6 @@ def _finding(rules: Rules, broken: Finding | None, unheard: Sequence[int], run: 
 PROTOCOL: Final = Checker(
     "protocol",
     _PROMISES,
-    frozenset((Source.TRACES, Source.CONSENSUS, Source.FAULTS, Source.CLUSTER)),
+    frozenset({Source.TRACES, Source.CONSENSUS, Source.FAULTS, Source.CLUSTER}),
     lambda evidence: check_protocol(evidence.run, evidence.manifest),
 )

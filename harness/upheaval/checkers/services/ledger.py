@@ -8,7 +8,7 @@ answer. This module knows nothing of files.
 from collections.abc import Iterable
 from typing import Final
 
-from upheaval.checkers.checker import Checker, Source, of_whole_log
+from upheaval.checkers.checker import Source, by_log
 from upheaval.checkers.evidence.events import Clock, ServiceMessage
 from upheaval.checkers.evidence.logs import WitnessLog
 from upheaval.checkers.evidence.run_evidence import Evidence
@@ -131,9 +131,4 @@ def _check(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:
     return excused(results, lambda: evidence.stall)
 
 
-LEDGER_CHECKER: Final = Checker(
-    "ledger",
-    (Promise.MONEY_CONSERVED,),
-    frozenset((Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER)) | {Source.HISTORY},
-    of_whole_log((Promise.MONEY_CONSERVED,), _check),
-)
+LEDGER_CHECKER: Final = by_log("ledger", (Promise.MONEY_CONSERVED,), _check, {Source.HISTORY})

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from upheaval.checkers.checker import Checker, Source
+from upheaval.checkers.checker import OF_LOG, Checker, Source
 from upheaval.checkers.evidence.log_messages import decode_message
 from upheaval.checkers.evidence.log_pieces import first_difference, log_digest
 from upheaval.checkers.evidence.logs import WitnessLog, described, frame_at, read_entries
@@ -524,7 +524,6 @@ def _check(evidence: Evidence) -> Iterable[Result]:
 BACKUPS: Final = Checker(
     "backups",
     (Promise.BACKED_UP,),
-    frozenset((Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER, Source.COMPANIONS))
-    | {Source.HISTORY, Source.CONTROLS, Source.ORIGIN},
+    OF_LOG | {Source.HISTORY, Source.CONTROLS, Source.ORIGIN, Source.COMPANIONS},
     _check,
 )

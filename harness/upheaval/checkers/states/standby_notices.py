@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Final
 
-from upheaval.checkers.checker import Checker, Source
+from upheaval.checkers.checker import OF_LOG, Checker, Source
 from upheaval.checkers.evidence.recordings import SnapshotRecord
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.evidence.trace_facts import facts_of
@@ -205,9 +205,5 @@ def _check(evidence: Evidence) -> Iterable[Result]:
 
 
 STANDBY_NOTICES: Final = Checker(
-    "standby notices",
-    (Promise.STANDBYS_KNOWN,),
-    frozenset((Source.CONTROLS, Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER))
-    | {Source.COMPANIONS, Source.ORIGIN},
-    _check,
+    "standby notices", (Promise.STANDBYS_KNOWN,), OF_LOG | {Source.COMPANIONS, Source.ORIGIN, Source.CONTROLS}, _check
 )
