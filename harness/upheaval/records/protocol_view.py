@@ -103,7 +103,7 @@ def read_entries(run: RunFolder) -> Iterator[Entry]:
 def _seen_of(run: RunFolder, folder: MemberFolder) -> Iterator[Entry]:
     """A member's messages as forwarders saw them, and the state changes that the member traced itself."""
     seen = (event for member_id, event in messages_of(run) if member_id == folder.member_id)
-    traced = (event for event in folder.read_trace() if event.event in _STATES) if folder.trace.exists() else ()
+    traced = (event for event in folder.traced() if event.event in _STATES)
     latest_ns = 0
     for event in heapq.merge(seen, traced, key=lambda event: event.ns):
         latest_ns = max(latest_ns, event.ns)

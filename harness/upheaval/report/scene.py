@@ -71,7 +71,7 @@ def scene_of(
     operations = run.known_operations()
     operations.sort(key=lambda operation: operation.invoke_ns)
     folders = [run.member(member_id) for member_id in range(manifest.members)]
-    traces = {folder.member_id: list(folder.read_trace()) if folder.trace.exists() else [] for folder in folders}
+    traces = {folder.member_id: list(folder.traced()) for folder in folders}
     start, _ = extent_of(operations, list(run.read_faults()), traces.values())
     seen = [(member_id, event) for member_id, event in messages_of(run) if member_id in traces]
     traced = [(member_id, event) for member_id, events in traces.items() for event in events]

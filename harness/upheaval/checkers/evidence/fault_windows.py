@@ -334,7 +334,7 @@ class _Judge:
     @cached_property
     def _all_events(self) -> Sequence[Sequence[TraceEvent]]:
         folders = [self._evidence.run.member(member_id) for member_id in range(self._manifest.members)]
-        return [list(folder.read_trace()) if folder.trace.exists() else [] for folder in folders]
+        return [list(folder.traced()) for folder in folders]
 
     def _events(self, member_id: int, begin_ns: int, end_ns: int) -> Iterator[TraceEvent]:
         return (event for event in self._all_events[member_id] if begin_ns < event.ns < end_ns)

@@ -228,7 +228,7 @@ def _services(run: RunFolder, member_id: int) -> Iterator[_Service]:
     folder = run.member(member_id)
     service: _Service | None = None
     is_over, leads, takes = False, False, True
-    for event in folder.read_trace() if folder.trace.exists() else ():
+    for event in folder.traced():
         match event.event:
             case TraceKind.PROCESS_START | TraceKind.PROCESS_END:
                 is_over, leads, takes = False, False, True

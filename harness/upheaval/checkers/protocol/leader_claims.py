@@ -34,10 +34,8 @@ def _claims(run: RunFolder, manifest: Manifest, logs: ComparedLogs) -> Iterator[
             source = f"log of member {member_id} at position {term.position}"
             yield LeaderClaim(term.leadership_term_id, term.leader_member_id, source)
     for member_id in range(manifest.members):
-        folder = run.member(member_id)
-        if folder.trace.exists():
-            for event in folder.read_trace():
-                yield from traced_claims(member_id, event)
+        for event in run.member(member_id).traced():
+            yield from traced_claims(member_id, event)
 
 
 def traced_claims(member_id: int, event: TraceEvent) -> Iterator[LeaderClaim]:

@@ -382,7 +382,7 @@ def _judge_times(run: RunFolder, manifest: Manifest, name: str, controls: Sequen
 
 def _held_by(files: MemberFolder, controls: Sequence[ControlRecord]) -> Iterator[Held]:
     """Yield the positions that its trace names, and the end of its log if it was stopped for good."""
-    events = list(files.read_trace()) if files.trace.exists() else []
+    events = list(files.traced())
     for event in events:
         field = _POSITION_OF.get(event.event)
         position = event.fields.get(field) if field is not None else None
