@@ -117,5 +117,9 @@ def register(spark: SparkSession) -> None:
 
 def load(spark: SparkSession, name: str, folders: Sequence[Path], *, by_place: bool = False) -> Any:
     """A data frame of one source over some run folders."""
-    named = spark.read.format(name).option("runs", json.dumps([str(folder.absolute()) for folder in folders]))
+    named = spark.read.format(name).options(**_options(folders))
     return (named.option(BY, PLACE) if by_place else named).load()
+
+
+def _options(folders: Sequence[Path]) -> dict[str, str]:
+    return {"runs": json.dumps([str(folder.absolute()) for folder in folders])}

@@ -352,7 +352,7 @@ class SeedRun:
                 scenario,
                 self.swarm.seed,
                 path / RESTORED,
-                self.cluster.planted,
+                self.cluster.spec.planted,
                 settings=self.swarm.settings(),
                 gate=self.swarm.gate(),
                 traces_protocol=False,

@@ -21,7 +21,7 @@ from upheaval.runtimes.simulated.collect import digest
 from upheaval.runtimes.simulated.single_client import SingleClient
 from upheaval.runtimes.simulated.world import World
 from upheaval.scenario import ExactScript, ExactStep, exact_script as script, is_exact, parse_exact
-from upheaval.system import is_caught_up
+from upheaval.system import ClusterSpec, is_caught_up
 from upheaval_chaos.faults import MemberFaultKind
 from upheaval_chaos.record import FaultRecord, Proof
 from upheaval_node.protocol.constants import LOG_STREAM_ID
@@ -80,7 +80,7 @@ class _Performer:
     def __init__(self, wanted: ExactScript, seed: int, run: RunFolder) -> None:
         self.cluster = SimulatedCluster(
             World(seed),
-            members=wanted.members,
+            ClusterSpec(wanted.members),
             settings=profile_settings("test", sync_level=1),
             folder=run,
             traces_protocol=True,

@@ -103,7 +103,7 @@ class SimulatedCompanion(Machine):
 
     def _build(self, process: SimulatedProcess) -> Sequence[Agent]:
         self.agents = self._build_agents(self, self.ports(process))
-        plant(self._cluster.planted, self.agents)
+        plant(self._cluster.spec.planted, self.agents)
         return self.agents
 
     def _close_agents(self, now: Now) -> None:  # noqa: ARG002 - no agent of these needs it
