@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from upheaval_chaos.planted.bug import Area
-from upheaval_chaos.planted.changes import replace_method
+from upheaval_chaos.planted.changes import replace_method, replacing
 from upheaval_node.cluster.consensus_module import ConsensusModule
 from upheaval_node.cluster.session import ClusterSession
 from upheaval_node.media.shared_publications import SharedPublication
@@ -34,20 +34,18 @@ def new_leader_misnamed(module: ConsensusModule) -> None:
     egress, members = module._state.sessions._egress, len(module.members)
     send = egress.send_new_leader
 
+    @replacing(egress, "send_new_leader")
     def send_another(session: ClusterSession, term_id: TermId, leader_id: MemberId) -> bool:
         return send(session, term_id, MemberId((leader_id + 1) % members))
-
-    replace_method(egress, "send_new_leader", send_another)
 
 
 @AREA.bug("clients-in-time", "progress")
 def redirect_missing(module: ConsensusModule) -> None:
     """A follower does not answer a client that wants a session."""
 
+    @replacing(module._state.sessions, "_redirect")
     def say_nothing(now: Now, request: cm.SessionConnectRequest) -> None:
         """In place of the redirect."""
-
-    replace_method(module._state.sessions, "_redirect", say_nothing)
 
 
 @AREA.bug("clients-in-time", "progress")
@@ -56,13 +54,12 @@ def redirect_to_itself(module: ConsensusModule) -> None:
     sessions = module._state.sessions
     send = sessions._egress.send_event
 
+    @replacing(sessions._egress, "send_event")
     def send_own(
         session: ClusterSession, term_id: TermId, leader_id: MemberId, code: cm.EventCode, detail: str
     ) -> bool:
         is_redirect = code is cm.EventCode.REDIRECT
         return send(session, term_id, module._context.member_id if is_redirect else leader_id, code, detail)
-
-    replace_method(sessions._egress, "send_event", send_own)
 
 
 @AREA.bug("linearizable", "applied-once", "states-agree", "snapshot-is-replay")
@@ -145,9 +142,8 @@ def _change_answers(container: ServiceContainer, change: Callable[[Offer], Offer
     publications = container._entries._publications
     add = publications.add_publication
 
+    @replacing(publications, "add_publication")
     def add_changed(channel: str, stream_id: int) -> SharedPublication:
         publication = add(channel, stream_id)
         replace_method(publication, "offer", change(publication.offer))
         return publication
-
-    replace_method(publications, "add_publication", add_changed)

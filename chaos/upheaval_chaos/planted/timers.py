@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from upheaval_chaos.planted.bug import Area
-from upheaval_chaos.planted.changes import replace_method
+from upheaval_chaos.planted.changes import replace_method, replacing
 from upheaval_node.cluster.consensus_module import ConsensusModule
 from upheaval_node.cluster.module_snapshot import ModuleSnapshot
 from upheaval_node.service.container import ServiceContainer
@@ -26,13 +26,12 @@ def every_seventh_timer_lost(module: ConsensusModule) -> None:
     request = module._state.timers.request
     count = 0
 
+    @replacing(module._state.timers, "request")
     def request_most(correlation_id: int, deadline: int) -> None:
         nonlocal count
         count += 1
         if count % EVERY:
             request(correlation_id, deadline)
-
-    replace_method(module._state.timers, "request", request_most)
 
 
 @AREA.bug("timers-kept")
@@ -40,10 +39,9 @@ def timer_fires_twice(module: ConsensusModule) -> None:
     """A leader writes each expiry into the log twice."""
     expire = module._state.timers.expire
 
+    @replacing(module._state.timers, "expire")
     def expire_twice(time: int, on_expiry: Callable[[int], int]) -> int:
         return expire(time, lambda correlation_id: on_expiry(correlation_id) and on_expiry(correlation_id))
-
-    replace_method(module._state.timers, "expire", expire_twice)
 
 
 @AREA.bug("timers-kept")
@@ -95,7 +93,6 @@ def timer_lost_over_a_restart(module: ConsensusModule) -> None:
     """A start from a snapshot restores no timers."""
     load = module._state.load
 
+    @replacing(module._state, "load")
     def load_without_timers(now: Now, snapshot: ModuleSnapshot) -> None:
         load(now, replace(snapshot, timers=[]))
-
-    replace_method(module._state, "load", load_without_timers)
