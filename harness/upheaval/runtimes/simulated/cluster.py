@@ -319,7 +319,7 @@ class SimulatedCluster:
         self.converged: Converge | None = None
         self.members = [SimulatedMember(self, member_id) for member_id in range(spec.members)]
         self.companions: dict[str, Beside] = {}
-        """Backups and standbys by name; `companion.start_backup` adds them."""
+        """Backups and standbys by name; `make_backup` and `make_standby` add them."""
         self._folder = folder
         self._workload: dict[str, Json] = {}
         self._client_hosts: list[str] = []

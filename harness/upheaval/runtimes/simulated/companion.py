@@ -131,28 +131,6 @@ def companion_endpoints(host: str) -> BackupEndpoints:
     return BackupEndpoints(f"{host}:{CONSENSUS_PORT}", f"{host}:{CATCHUP_PORT}", f"{host}:{ARCHIVE_PORT}")
 
 
-def start_backup(
-    cluster: SimulatedCluster,
-    name: str = "backup-0",
-    *,
-    source: str = "ANY",
-    replay_start: str = "BEGINNING",
-    settings: BackupNodeSettings | None = None,
-    endpoints: BackupEndpoints | None = None,
-    credentials: CredentialsSupplier | None = None,
-) -> SimulatedCompanion:
-    """Start the backup of that name: a new backup, or a known one with its earlier configuration."""
-    companion = make_backup(
-        cluster,
-        CompanionConfig(name, source, replay_start),
-        settings=settings,
-        endpoints=endpoints,
-        credentials=credentials,
-    )
-    companion.start()
-    return companion
-
-
 def make_backup(
     cluster: SimulatedCluster,
     wanted: CompanionConfig,
