@@ -1,6 +1,7 @@
 """Planted bugs of what clients hear: redirects, new leaders, and the answers of services."""
 
 from collections.abc import Callable
+from itertools import count
 from typing import Final
 
 from upheaval_chaos.planted.bug import Area
@@ -65,14 +66,11 @@ def redirect_to_itself(module: ConsensusModule) -> None:
 @AREA.bug("linearizable", "applied-once", "states-agree", "snapshot-is-replay")
 def message_delivered_twice(container: ServiceContainer) -> None:
     """Some messages reach the service of a member twice."""
-    deliver = container._log._on_message
-    count = 0
+    deliver, numbers = container._log._on_message, count(1)
 
     def on_message(session: ClientSession | None, timestamp: int, payload: Buffer, position: int) -> None:
-        nonlocal count
-        count += 1
         deliver(session, timestamp, payload, position)  # type: ignore[arg-type]
-        if count % EVERY == 0:
+        if next(numbers) % EVERY == 0:
             deliver(session, timestamp, payload, position)  # type: ignore[arg-type]
 
     container._log._on_message = on_message
@@ -83,13 +81,11 @@ def answer_sent_twice(container: ServiceContainer) -> None:
     """A client receives some answers twice."""
 
     def twice(offer: Offer) -> Offer:
-        count = 0
+        numbers = count(1)
 
         def offer_again(*parts: Buffer) -> int:
-            nonlocal count
             result = offer(*parts)
-            count += result > 0
-            return offer(*parts) if result > 0 and count % EVERY == 0 else result
+            return offer(*parts) if result > 0 and next(numbers) % EVERY == 0 else result
 
         return offer_again
 
@@ -101,13 +97,11 @@ def answer_overtaken(container: ServiceContainer) -> None:
     """A client receives some answers after the one that follows."""
 
     def overtaken(offer: Offer) -> Offer:
-        count = 0
         late: list[bytes] = []
+        numbers = count(1)
 
         def offer_late(*parts: Buffer) -> int:
-            nonlocal count
-            count += 1
-            if count % EVERY == 0 and not late:
+            if next(numbers) % EVERY == 0 and not late:
                 late.append(b"".join(parts))
                 return 1
             result = offer(*parts)
@@ -125,12 +119,10 @@ def answer_lost(container: ServiceContainer) -> None:
     """A client does not receive some answers."""
 
     def lossy(offer: Offer) -> Offer:
-        count = 0
+        numbers = count(1)
 
         def offer_most(*parts: Buffer) -> int:
-            nonlocal count
-            count += 1
-            return offer(*parts) if count % EVERY else 1
+            return offer(*parts) if next(numbers) % EVERY else 1
 
         return offer_most
 

@@ -1,6 +1,7 @@
 """Planted bugs of the messages that services offer to the log."""
 
 from collections.abc import Callable
+from itertools import count
 from typing import Final
 
 from upheaval_chaos.planted.bug import Area
@@ -31,14 +32,11 @@ def every_seventh_service_message_garbled(module: ConsensusModule) -> None:
 
 
 def _change_seventh(pending: PendingMessages, change: Callable[[Buffer], bytes | None]) -> None:
-    enqueue = pending.enqueue
-    count = 0
+    enqueue, numbers = pending.enqueue, count(1)
 
     @replacing(pending, "enqueue")
     def enqueue_changed(payload: Buffer) -> None:
-        nonlocal count
-        count += 1
-        changed = payload if count % EVERY else change(payload)
+        changed = payload if next(numbers) % EVERY else change(payload)
         if changed is not None:
             enqueue(changed)
 

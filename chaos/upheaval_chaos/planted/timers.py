@@ -5,6 +5,7 @@ All members have the bug, so their logs and states agree: only the code of the s
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 from typing import Final
 
 from upheaval_chaos.planted.bug import Area
@@ -23,14 +24,11 @@ LATE_MS: Final = 5_000
 @AREA.bug("timers-kept", "snapshot-is-replay")
 def every_seventh_timer_lost(module: ConsensusModule) -> None:
     """The consensus module forgets each seventh timer that a service asks for."""
-    request = module._state.timers.request
-    count = 0
+    request, numbers = module._state.timers.request, count(1)
 
     @replacing(module._state.timers, "request")
     def request_most(correlation_id: int, deadline: int) -> None:
-        nonlocal count
-        count += 1
-        if count % EVERY:
+        if next(numbers) % EVERY:
             request(correlation_id, deadline)
 
 

@@ -97,7 +97,9 @@ def check_progress(
     stalled_clients = [(stall.begin_ns, stall.end_ns) for stall in run.read_client_stalls()]
     # In these times the log may have taken calls.
     untimed = [] if calls is None else [Trouble(*span) for span in calls.untimed]
-    done = [*troubles(run, traces), *_commands(run), *untimed]
+    # Each admin command counts: during a snapshot the module accepts no requests.
+    commands = [Trouble(control.begin_ns, control.end_ns) for control in run.read_controls()]
+    done = [*troubles(run, traces), *commands, *untimed]
     judge = _Judge(manifest, services, done, stalls, stalled_clients, list(run.read_faults()), traces, full_times)
     missed: list[Finding] = []
     # What clients asked before the first leader may be lost, and they need time to find it.
@@ -216,12 +218,6 @@ def _fault_moments(run: RunFolder) -> Iterator[int]:
         yield fault.inject_end_ns
         if fault.heal_begin_ns is not None:
             yield fault.heal_begin_ns
-
-
-def _commands(run: RunFolder) -> Iterator[Trouble]:
-    """Admin commands count, too: during a snapshot the module accepts no requests."""
-    for control in run.read_controls():
-        yield Trouble(control.begin_ns, control.end_ns)
 
 
 def _services(run: RunFolder, member_id: int) -> Iterator[_Service]:

@@ -140,7 +140,6 @@ def _judge_connections(run: RunFolder, manifest: Manifest, authorities: Collecti
 
 
 def _first_broken(member_id: int, events: Iterable[TraceEvent], authorities: Collection[str]) -> Finding | None:
-    """The first violation."""
     has_read = False
     for event in events:
         fields = event.fields
