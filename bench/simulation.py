@@ -28,7 +28,7 @@ GOALS: Final = {"idle": 500.0, "load": 100.0}
 
 def seconds_per_processor_second(seed: int, seconds: int, *, rate: int) -> float:
     """How far a cluster gets in one second of processor time; a rate of 0 is a cluster without clients."""
-    cluster = SimulatedCluster(World(seed), members=3)
+    cluster = SimulatedCluster(World(seed))
     cluster.start_all()
     cluster.wait_until_leader()
     if rate:

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from upheaval.system import ClusterSpec
 from upheaval_node.types import S
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -66,7 +67,7 @@ def folder_examples() -> str:
 
 def running_examples() -> str:
     """One member in virtual time, which leads itself."""
-    cluster = SimulatedCluster(World(1), members=1, settings=profile_settings("test"))
+    cluster = SimulatedCluster(World(1), ClusterSpec(1), settings=profile_settings("test"))
     cluster.start_all()
     cluster.wait_until_leader()
     member = cluster.members[0]

@@ -6,6 +6,8 @@ Values only; this module knows no file and no cluster.
 import json
 from dataclasses import asdict, dataclass, replace
 
+from upheaval_chaos.errors import UnknownOutcome
+
 
 @dataclass(frozen=True, slots=True)
 class Proof:
@@ -16,6 +18,11 @@ class Proof:
 
     def __str__(self) -> str:
         return self.evidence if self.holds else f"not proved: {self.evidence}"
+
+    def require(self, what: str) -> None:
+        """Raise `UnknownOutcome` if it does not hold; `what` says of what it is the proof."""
+        if not self.holds:
+            raise UnknownOutcome(f"{what}, {self}")
 
 
 def shown(injected: Proof | None, healed: Proof | None) -> str:

@@ -50,7 +50,7 @@ def append(place: Place, table: str, schema: pa.Schema, files: Sequence[File]) -
         missing = [field for field in schema if field.name not in {known.name for known in opened.schema().fields}]
         try:
             if missing:
-                opened.alter.add_columns(_delta_fields(missing))
+                opened.alter.add_columns(list(Schema.from_arrow(pa.schema(missing)).fields))
             opened.create_write_transaction([_add(file, True) for file in files], "append", opened.schema())
             return
         except CommitFailedError:
@@ -69,7 +69,8 @@ def replace(place: Place, table: str, old: Sequence[File], new: Sequence[File]) 
         if opened is None or not {file.name for file in old} <= names:
             raise Removed(place.shown(table))
         _require_there(place, new)
-        actions = [*(_add(file, changes) for file in new), *(_remove(file, changes) for file in old)]
+        removed = (RemoveAction(file.name, changes, _now_ms(), file.size) for file in old)
+        actions = [*(_add(file, changes) for file in new), *removed]
         try:
             opened.create_write_transaction(actions, "append", opened.schema())
             return
@@ -152,18 +153,10 @@ def _files(place: Place, table: str, opened: DeltaTable) -> list[File]:
     return sorted(files, key=lambda file: file.name)
 
 
-def _delta_fields(fields: Sequence[pa.Field]) -> list[object]:
-    return list(Schema.from_arrow(pa.schema(fields)).fields)
-
-
 def _add(file: File, changes: bool) -> AddAction:
     least, greatest = ({"run": file.runs[end], "batch": file.batches[end]} for end in (0, 1))
     stats = {"numRecords": file.rows, "minValues": least, "maxValues": greatest, "nullCount": {}}
     return AddAction(file.name, file.size, {}, _now_ms(), changes, json.dumps(stats))
-
-
-def _remove(file: File, changes: bool) -> RemoveAction:
-    return RemoveAction(file.name, changes, _now_ms(), file.size)
 
 
 def _now_ms() -> int:

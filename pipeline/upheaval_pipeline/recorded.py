@@ -186,7 +186,7 @@ def _plain_operations(frames: Frames, kinds: Any) -> tuple[Any, list[pa.Array]]:
     old, is_plain_too = _texts(data, expected_begin[known], expected[known])
     cas = pa.array(codes[known] == int(encoding.Operation.COMPARE_AND_SET))
     value = pc.if_else(cas, pc.binary_join_element_wise("[", old, ",", new, "]", ""), new)
-    good = pc.and_(pc.and_(is_plain, is_plain_too), _is_ascii(keys))
+    good = pc.and_(pc.and_(is_plain, is_plain_too), pc.match_substring_regex(keys, rb"^[ -~]*\z"))
     plain: Any = np.zeros(count, bool)
     plain[known] = good.to_numpy(zero_copy_only=False)
     chosen = np.flatnonzero(plain)
@@ -227,10 +227,6 @@ def _texts(data: bytes, begins: Any, lengths: Any) -> tuple[pa.Array, pa.Array]:
     texts = pc.if_else(pa.array(lengths < 0), pa.scalar(b"null"), texts)
     plain = pc.match_substring_regex(texts, _PLAIN)
     return pc.if_else(plain, texts, pa.scalar(b"null")).cast(pa.string()), plain
-
-
-def _is_ascii(keys: pa.Array) -> pa.Array:
-    return pc.match_substring_regex(keys, rb"^[ -~]*\z")
 
 
 def _function_names(codes: Any) -> pa.Array:

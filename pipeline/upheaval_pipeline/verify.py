@@ -35,7 +35,7 @@ def verify_lake(judge: Judge, lake: Lake, runs: Sequence[str]) -> list[Judged]:
     reports: dict[str, Judged] = {run: why for run in runs if (why := why_unreadable(lake, run)) is not None}
     reports |= judged_by_this_version(lake, [run for run in runs if run not in reports])
     left = [run for run in runs if run not in reports]
-    folder_of = _folders(lake, left)
+    folder_of = {row["run"]: Path(row["folder"]) for row in lake.read("runs", arrow_schema(tables.RUNS), left)}
     there = [run for run in left if (folder_of[run] / "manifest.json").exists()]
     digests = contents_of_each([folder_of[run] for run in there])
     same = [run for run, (digest, _) in zip(there, digests, strict=True) if digest == _digest(lake, run)]
@@ -50,10 +50,6 @@ def verify_lake(judge: Judge, lake: Lake, runs: Sequence[str]) -> list[Judged]:
         write_verdicts(lake, fresh)
     reports |= fresh
     return [reports[run] for run in runs]
-
-
-def _folders(lake: Lake, runs: Sequence[str]) -> dict[str, Path]:
-    return {row["run"]: Path(row["folder"]) for row in lake.read("runs", arrow_schema(tables.RUNS), runs)}
 
 
 def _digest(lake: Lake, run: str) -> str:

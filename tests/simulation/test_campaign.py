@@ -17,9 +17,10 @@ from upheaval.campaign.live import LiveSummary
 from upheaval.campaign.seed import (
     OPERATIONS_MIN,
     Fate,
+    SeedOrigin,
     SeedOutcome,
     SeedRun,
-    run_seed,
+    keep_seed,
     seed_of_run,
     try_seed,
 )
@@ -180,7 +181,7 @@ def test_a_kept_run_writes_no_lines(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_a_seed_that_breaks_an_invariant_leaves_its_run_folder(tmp_path: Path) -> None:
     """With the protocol trace, and as the same execution as without it."""
     bug = "commit-position-goes-back"
-    outcome = run_seed(1, bug, tmp_path / "kept")
+    outcome = keep_seed(SeedOrigin(1, bug), tmp_path / "kept").outcome
     assert (outcome.promise, outcome.detail) == (Promise.INVARIANTS, try_seed(1, bug, tmp_path).detail)
     assert RunFolder(tmp_path / "kept").read_manifest().planted == bug
     assert main(["trace", str(tmp_path / "kept"), "--message", "CommitPosition"]) == 0
@@ -209,7 +210,7 @@ def test_a_failed_seed_is_made_simpler_as_long_as_it_fails_alike(
 ) -> None:
     """A second start knows what the first one tried; the run that is left is replayed from its tape."""
     bug, run, out = "commit-position-goes-back", tmp_path / "run", tmp_path / "run-smallest"
-    failed = run_seed(1, bug, run)
+    failed = keep_seed(SeedOrigin(1, bug), run).outcome
     printed = []
     for _ in range(2):
         assert main(["shrink", str(run), "--runs", "3", "--json"]) == 0

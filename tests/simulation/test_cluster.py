@@ -15,6 +15,7 @@ from upheaval.records import Outcome, RunFolder
 from upheaval.runtimes.simulated.cluster import SimulatedCluster
 from upheaval.runtimes.simulated.errors import SimulationError
 from upheaval.runtimes.simulated.world import World
+from upheaval.system import ClusterSpec
 from upheaval.workload import Load, WorkloadSettings
 from upheaval_chaos.target import Node
 from upheaval_node.settings import profile_settings
@@ -25,7 +26,7 @@ LOAD = WorkloadSettings(slots=8, keys=4, rate=100)
 
 def started(seed: int, members: int = 3, sync_level: int = 1) -> SimulatedCluster:
     settings = profile_settings("test", sync_level=sync_level)
-    cluster = SimulatedCluster(World(seed), members=members, settings=settings)
+    cluster = SimulatedCluster(World(seed), ClusterSpec(members), settings=settings)
     cluster.start_all()
     cluster.wait_until_leader()
     return cluster

@@ -59,7 +59,7 @@ class Noted:
 
         with monkeypatch.context() as patched:
             patched.setattr(Fabric, "arrival_ns", noted)
-            self.cluster = SimulatedCluster(self.world, members=3, settings=profile_settings("test", sync_level=1))
+            self.cluster = SimulatedCluster(self.world, settings=profile_settings("test", sync_level=1))
             self.cluster.start_all()
             self.cluster.wait_until_leader()
             self.cluster.start_load(WorkloadSettings(slots=4, keys=4, rate=100))

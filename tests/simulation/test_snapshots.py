@@ -9,6 +9,7 @@ import pytest
 from support.fault_cases import drive, isolation
 from upheaval.runtimes.simulated.cluster import SimulatedCluster
 from upheaval.runtimes.simulated.world import World
+from upheaval.system import ClusterSpec
 from upheaval.workload import Load, WorkloadSettings
 from upheaval_node.cluster.consensus_module import ConsensusModule
 from upheaval_node.cluster.module_state import ControlToggle
@@ -88,7 +89,7 @@ class Watched:
 
     def __init__(self, seed: int, sync_level: int = 1) -> None:
         settings = profile_settings("test", sync_level=sync_level)
-        self.cluster = SimulatedCluster(World(seed), settings=settings, service=SERVICE)
+        self.cluster = SimulatedCluster(World(seed), ClusterSpec(service=SERVICE), settings=settings)
         self.cluster.build = self._build
         self.services: dict[int, Busy] = {}
         self.modules: dict[int, ConsensusModule] = {}

@@ -8,7 +8,7 @@ from upheaval.runtimes.simulated.cluster import SimulatedCluster
 from upheaval.runtimes.simulated.disk import Disk
 from upheaval.runtimes.simulated.tool import Operator, SimulatedNode, run_tool
 from upheaval.runtimes.simulated.world import World
-from upheaval.system import ControlStatus
+from upheaval.system import ClusterSpec, ControlStatus
 from upheaval_node.archive.client import ArchiveClient
 from upheaval_node.cluster.module_state import ModuleState
 from upheaval_node.files import layout
@@ -27,7 +27,7 @@ class Operated:
 
     def __init__(self, seed: int) -> None:
         settings = profile_settings("test", sync_level=1)
-        self.cluster = SimulatedCluster(World(seed), members=3, settings=settings)
+        self.cluster = SimulatedCluster(World(seed), settings=settings)
         self.cluster.start_all()
         self.leader = self.cluster.wait_until_leader()
         self.follower = next(each for each in range(3) if each != self.leader)
@@ -170,7 +170,7 @@ def _purge(cluster: SimulatedCluster, member_id: int, recording_ids: Sequence[in
 @pytest.mark.parity("TL-05", "TL-15")
 @pytest.mark.parametrize("command", ["snapshot", "suspend", "shutdown", "is-leader", "list-members"])
 def test_of_a_member_without_a_mark_file_that_is_said(command: str) -> None:
-    cluster = SimulatedCluster(World(12), members=1, settings=profile_settings("test"))
+    cluster = SimulatedCluster(World(12), ClusterSpec(1), settings=profile_settings("test"))
     answer = run_tool(cluster.world, cluster.members[0], command)
     assert (answer.lines, answer.status) == (["cluster-mark.dat does not exist."], FAILURE)
 

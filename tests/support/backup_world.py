@@ -6,7 +6,8 @@ Real members, real backup agents and archives, virtual time: `support.system_wor
 from collections.abc import Callable
 
 from support.system_world import Chorus, System
-from upheaval.runtimes.simulated.companion import SimulatedCompanion, start_backup
+from upheaval.records import CompanionConfig
+from upheaval.runtimes.simulated.companion import SimulatedCompanion, make_backup
 from upheaval.runtimes.simulated.disk import Disk
 from upheaval_node.backup.agent import BackupAgent
 from upheaval_node.backup.config import BackupEndpoints
@@ -87,14 +88,11 @@ class Backup:
         credentials: CredentialsSupplier | None = None,
     ) -> None:
         self.system = system
-        self.companion: SimulatedCompanion = start_backup(
-            system.cluster,
-            name,
-            source=source,
-            replay_start=replay_start,
-            endpoints=endpoints,
-            credentials=credentials,
+        config = CompanionConfig(name, source, replay_start)
+        self.companion: SimulatedCompanion = make_backup(
+            system.cluster, config, endpoints=endpoints, credentials=credentials
         )
+        self.companion.start()
 
     @property
     def state(self) -> str | None:

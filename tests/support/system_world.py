@@ -12,7 +12,7 @@ from typing import Final
 from upheaval.runtimes.simulated.cluster import SimulatedCluster
 from upheaval.runtimes.simulated.process import SimulatedProcess
 from upheaval.runtimes.simulated.world import World
-from upheaval.system import LEADER, MemberStatus, is_caught_up
+from upheaval.system import LEADER, ClusterSpec, MemberStatus, is_caught_up
 from upheaval_node.client.session import ClusterClient, MessageHandler
 from upheaval_node.cluster.consensus_module import ConsensusModule
 from upheaval_node.cluster.module_state import ControlToggle, ModuleState
@@ -195,7 +195,9 @@ class System:
         starts: Sequence[int] | None = None,
         on_build: Callable[[int, ConsensusModule], None] = lambda member_id, module: None,
     ) -> None:
-        self.cluster = SimulatedCluster(World(seed), members=members, settings=settings or profile_settings("test"))
+        self.cluster = SimulatedCluster(
+            World(seed), ClusterSpec(members), settings=settings or profile_settings("test")
+        )
         self.cluster.build = self._build
         self.services: dict[int, list[Chorus]] = {}
         self.modules: dict[int, ConsensusModule] = {}

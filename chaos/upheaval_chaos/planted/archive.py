@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from upheaval_chaos.planted.bug import INVARIANTS, Area
-from upheaval_chaos.planted.changes import replace_method
+from upheaval_chaos.planted.changes import replace_method, replacing
 from upheaval_node.archive.archive import Archive
 from upheaval_node.archive.catalog import RecordingEntry
 from upheaval_node.archive.replayer import ReplayParams
@@ -21,10 +21,9 @@ def bounded_replay_sends_everything(archive: Archive) -> None:
     replayer = archive._replayer
     start = replayer.start
 
+    @replacing(replayer, "start")
     def start_unbounded(requester: Requester, params: ReplayParams) -> int:
         return start(requester, replace(params, limit_counter_id=NULL_VALUE))
-
-    replace_method(replayer, "start", start_unbounded)
 
 
 @AREA.bug(INVARIANTS, "commits-kept", "no-unexplained-end", "logs-complete", "acknowledged-not-lost")

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from upheaval_chaos.planted.bug import INVARIANTS, Area
-from upheaval_chaos.planted.changes import replace_method
+from upheaval_chaos.planted.changes import replace_method, replacing
 from upheaval_node.cluster.consensus_module import ConsensusModule
 from upheaval_node.cluster.log_access import Progress
 from upheaval_node.types import Now, Position
@@ -24,10 +24,9 @@ def catch_up_reads_past_the_commit(module: ConsensusModule) -> None:
     log = module._log
     catch_up = log.catch_up
 
+    @replacing(log, "catch_up")
     def read_everything(now: Now, limit_position: Position, join_position: Position) -> Progress:
         return catch_up(now, max(limit_position, log.recording.position or limit_position), join_position)
-
-    replace_method(log, "catch_up", read_everything)
 
 
 @AREA.bug(INVARIANTS, "commits-kept", "votes-kept", "entries-in-term", is_rare=True)
@@ -35,7 +34,6 @@ def joined_term_not_named(module: ConsensusModule) -> None:
     """A follower records the log of a new term without naming the term in its recording log."""
     join = module._log.join_as_follower
 
+    @replacing(module._log, "join_as_follower")
     def join_silently(now: Now, start: Position, name_term: Callable[[], None], *, is_startup: bool) -> bool:  # noqa: ARG001
         return join(now, start, lambda: None, is_startup=is_startup)
-
-    replace_method(module._log, "join_as_follower", join_silently)

@@ -1,10 +1,11 @@
 """Planted bugs of what clients hear: redirects, new leaders, and the answers of services."""
 
 from collections.abc import Callable
+from itertools import count
 from typing import Final
 
 from upheaval_chaos.planted.bug import Area
-from upheaval_chaos.planted.changes import replace_method
+from upheaval_chaos.planted.changes import replace_method, replacing
 from upheaval_node.cluster.consensus_module import ConsensusModule
 from upheaval_node.cluster.session import ClusterSession
 from upheaval_node.media.shared_publications import SharedPublication
@@ -34,20 +35,18 @@ def new_leader_misnamed(module: ConsensusModule) -> None:
     egress, members = module._state.sessions._egress, len(module.members)
     send = egress.send_new_leader
 
+    @replacing(egress, "send_new_leader")
     def send_another(session: ClusterSession, term_id: TermId, leader_id: MemberId) -> bool:
         return send(session, term_id, MemberId((leader_id + 1) % members))
-
-    replace_method(egress, "send_new_leader", send_another)
 
 
 @AREA.bug("clients-in-time", "progress")
 def redirect_missing(module: ConsensusModule) -> None:
     """A follower does not answer a client that wants a session."""
 
+    @replacing(module._state.sessions, "_redirect")
     def say_nothing(now: Now, request: cm.SessionConnectRequest) -> None:
         """In place of the redirect."""
-
-    replace_method(module._state.sessions, "_redirect", say_nothing)
 
 
 @AREA.bug("clients-in-time", "progress")
@@ -56,26 +55,22 @@ def redirect_to_itself(module: ConsensusModule) -> None:
     sessions = module._state.sessions
     send = sessions._egress.send_event
 
+    @replacing(sessions._egress, "send_event")
     def send_own(
         session: ClusterSession, term_id: TermId, leader_id: MemberId, code: cm.EventCode, detail: str
     ) -> bool:
         is_redirect = code is cm.EventCode.REDIRECT
         return send(session, term_id, module._context.member_id if is_redirect else leader_id, code, detail)
 
-    replace_method(sessions._egress, "send_event", send_own)
-
 
 @AREA.bug("linearizable", "applied-once", "states-agree", "snapshot-is-replay")
 def message_delivered_twice(container: ServiceContainer) -> None:
     """Some messages reach the service of a member twice."""
-    deliver = container._log._on_message
-    count = 0
+    deliver, numbers = container._log._on_message, count(1)
 
     def on_message(session: ClientSession | None, timestamp: int, payload: Buffer, position: int) -> None:
-        nonlocal count
-        count += 1
         deliver(session, timestamp, payload, position)  # type: ignore[arg-type]
-        if count % EVERY == 0:
+        if next(numbers) % EVERY == 0:
             deliver(session, timestamp, payload, position)  # type: ignore[arg-type]
 
     container._log._on_message = on_message
@@ -86,13 +81,11 @@ def answer_sent_twice(container: ServiceContainer) -> None:
     """A client receives some answers twice."""
 
     def twice(offer: Offer) -> Offer:
-        count = 0
+        numbers = count(1)
 
         def offer_again(*parts: Buffer) -> int:
-            nonlocal count
             result = offer(*parts)
-            count += result > 0
-            return offer(*parts) if result > 0 and count % EVERY == 0 else result
+            return offer(*parts) if result > 0 and next(numbers) % EVERY == 0 else result
 
         return offer_again
 
@@ -104,13 +97,11 @@ def answer_overtaken(container: ServiceContainer) -> None:
     """A client receives some answers after the one that follows."""
 
     def overtaken(offer: Offer) -> Offer:
-        count = 0
         late: list[bytes] = []
+        numbers = count(1)
 
         def offer_late(*parts: Buffer) -> int:
-            nonlocal count
-            count += 1
-            if count % EVERY == 0 and not late:
+            if next(numbers) % EVERY == 0 and not late:
                 late.append(b"".join(parts))
                 return 1
             result = offer(*parts)
@@ -128,12 +119,10 @@ def answer_lost(container: ServiceContainer) -> None:
     """A client does not receive some answers."""
 
     def lossy(offer: Offer) -> Offer:
-        count = 0
+        numbers = count(1)
 
         def offer_most(*parts: Buffer) -> int:
-            nonlocal count
-            count += 1
-            return offer(*parts) if count % EVERY else 1
+            return offer(*parts) if next(numbers) % EVERY else 1
 
         return offer_most
 
@@ -145,9 +134,8 @@ def _change_answers(container: ServiceContainer, change: Callable[[Offer], Offer
     publications = container._entries._publications
     add = publications.add_publication
 
+    @replacing(publications, "add_publication")
     def add_changed(channel: str, stream_id: int) -> SharedPublication:
         publication = add(channel, stream_id)
         replace_method(publication, "offer", change(publication.offer))
         return publication
-
-    replace_method(publications, "add_publication", add_changed)

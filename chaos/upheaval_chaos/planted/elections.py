@@ -3,7 +3,7 @@
 from typing import Final
 
 from upheaval_chaos.planted.bug import INVARIANTS, Area
-from upheaval_chaos.planted.changes import change_elections, replace_method
+from upheaval_chaos.planted.changes import in_elections, replace_method, replacing
 from upheaval_node.cluster.consensus_module import ConsensusModule
 from upheaval_node.cluster.election import Election
 from upheaval_node.cluster.election_states import ElectionState, Role
@@ -19,6 +19,7 @@ FAR_AHEAD: Final = 1 << 40
 def shorter_log_elected(module: ConsensusModule) -> None:
     """Members stand for election and vote without comparing logs."""
 
+    @in_elections(module)
     def generous(election: Election) -> None:
         judge, hear = election.on_request_vote, election.on_canvass_position
 
@@ -31,13 +32,12 @@ def shorter_log_elected(module: ConsensusModule) -> None:
         replace_method(election, "on_request_vote", on_request_vote)
         replace_method(election, "on_canvass_position", on_canvass_position)
 
-    change_elections(module, generous)
-
 
 @AREA.bug(INVARIANTS, "votes-kept", "commits-kept", "logs-equal", is_rare=True)
 def votes_compare_positions_alone(module: ConsensusModule) -> None:
     """Candidates and voters compare the positions of logs, and not their terms."""
 
+    @in_elections(module)
     def compare(election: Election) -> None:
         judge, hear = election.on_request_vote, election.on_canvass_position
 
@@ -52,16 +52,16 @@ def votes_compare_positions_alone(module: ConsensusModule) -> None:
         replace_method(election, "on_request_vote", on_request_vote)
         replace_method(election, "on_canvass_position", on_canvass_position)
 
-    change_elections(module, compare)
-
 
 @AREA.bug(INVARIANTS, "votes-kept", "one-leader-a-term")
 def second_vote_in_a_term(module: ConsensusModule) -> None:
     """A member that voted in a term grants its vote to the next candidate of that term too."""
 
+    @in_elections(module)
     def generous(election: Election) -> None:
         judge = election.on_request_vote
 
+        @replacing(election, "on_request_vote")
         def on_request_vote(now: Now, message: cm.RequestVote) -> None:
             is_same_term = message.candidate_term_id == election.candidate_term_id
             if is_same_term and election.state is not ElectionState.INIT:
@@ -69,29 +69,26 @@ def second_vote_in_a_term(module: ConsensusModule) -> None:
             else:
                 judge(now, message)
 
-        replace_method(election, "on_request_vote", on_request_vote)
-
-    change_elections(module, generous)
-
 
 @AREA.bug(INVARIANTS, "votes-kept", "one-leader-a-term")
 def refused_vote_counts(module: ConsensusModule) -> None:
     """A candidate counts each answer of a member as a granted vote."""
 
+    @in_elections(module)
     def deaf(election: Election) -> None:
         count = election.on_vote
         replace_method(election, "on_vote", lambda now, message: count(now, with_values(message, vote=True)))
-
-    change_elections(module, deaf)
 
 
 @AREA.bug(INVARIANTS, "votes-kept", "one-leader-a-term")
 def silence_counts_as_a_vote(module: ConsensusModule) -> None:
     """A candidate counts members that do not answer as votes for it."""
 
+    @in_elections(module)
     def hasty(election: Election) -> None:
         turn = election.do_work
 
+        @replacing(election, "do_work")
         def do_work(now: Now) -> int:
             if election.state is ElectionState.CANDIDATE_BALLOT:
                 for member in election._membership.all:
@@ -99,25 +96,19 @@ def silence_counts_as_a_vote(module: ConsensusModule) -> None:
                         member.vote, member.candidate_term_id = True, election.candidate_term_id
             return turn(now)
 
-        replace_method(election, "do_work", do_work)
-
-    change_elections(module, hasty)
-
 
 @AREA.bug(INVARIANTS, "votes-kept", "commits-kept", is_rare=True)
 def vote_does_not_bind(module: ConsensusModule) -> None:
     """A member that voted in a term follows the leader of an earlier one."""
 
+    @in_elections(module)
     def forgetful(election: Election) -> None:
         hear = election.on_new_leadership_term
 
+        @replacing(election, "on_new_leadership_term")
         def on_new_leadership_term(now: Now, message: cm.NewLeadershipTerm) -> None:
             election._promised_term_id = NULL_TERM_ID
             hear(now, message)
-
-        replace_method(election, "on_new_leadership_term", on_new_leadership_term)
-
-    change_elections(module, forgetful)
 
 
 @AREA.bug("members-join")
@@ -138,8 +129,7 @@ def leader_missed_ten_times_too_late(module: ConsensusModule) -> None:
     heard = module._leader.heard
     patience_ns = 9 * module._context.settings.timeouts.leader_heartbeat_ns
 
+    @replacing(module._leader, "heard")
     def hear(now: Now) -> None:
         heard(now)
         module._leader.heard_ns += patience_ns
-
-    replace_method(module._leader, "heard", hear)

@@ -1,10 +1,11 @@
 """Planted bugs of the messages that services offer to the log."""
 
 from collections.abc import Callable
+from itertools import count
 from typing import Final
 
 from upheaval_chaos.planted.bug import Area
-from upheaval_chaos.planted.changes import replace_method
+from upheaval_chaos.planted.changes import replace_method, replacing
 from upheaval_chaos.planted.snapshots import without_pending_messages
 from upheaval_node.cluster.consensus_module import ConsensusModule
 from upheaval_node.cluster.module_snapshot import ModuleSnapshot
@@ -31,17 +32,13 @@ def every_seventh_service_message_garbled(module: ConsensusModule) -> None:
 
 
 def _change_seventh(pending: PendingMessages, change: Callable[[Buffer], bytes | None]) -> None:
-    enqueue = pending.enqueue
-    count = 0
+    enqueue, numbers = pending.enqueue, count(1)
 
+    @replacing(pending, "enqueue")
     def enqueue_changed(payload: Buffer) -> None:
-        nonlocal count
-        count += 1
-        changed = payload if count % EVERY else change(payload)
+        changed = payload if next(numbers) % EVERY else change(payload)
         if changed is not None:
             enqueue(changed)
-
-    replace_method(pending, "enqueue", enqueue_changed)
 
 
 @AREA.bug("money-conserved", "service-messages-once", "snapshot-is-replay", is_rare=True)
@@ -54,14 +51,13 @@ def uncommitted_service_message_lost(module: ConsensusModule) -> None:
 def _forget_appended(pending: PendingMessages) -> None:
     restore = pending.restore
 
+    @replacing(pending, "restore")
     def restore_less(commit_position: Position) -> None:
         while pending._appended:
             pending.log_id = pending._messages[0].id
             pending._drop_first()
             pending._appended -= 1
         restore(commit_position)
-
-    replace_method(pending, "restore", restore_less)
 
 
 @AREA.bug("service-messages-once", "money-conserved", "applied-once", is_rare=True)
@@ -76,7 +72,6 @@ def service_messages_lost_over_a_restart(module: ConsensusModule) -> None:
     """A start from a snapshot leaves the messages of services in it that the log has not yet."""
     load = module._state.load
 
+    @replacing(module._state, "load")
     def load_without_messages(now: Now, snapshot: ModuleSnapshot) -> None:
         load(now, without_pending_messages(snapshot))
-
-    replace_method(module._state, "load", load_without_messages)

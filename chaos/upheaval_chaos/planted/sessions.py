@@ -3,7 +3,7 @@
 from typing import Final
 
 from upheaval_chaos.planted.bug import Area
-from upheaval_chaos.planted.changes import replace_method
+from upheaval_chaos.planted.changes import replace_method, replacing
 from upheaval_node.cluster.consensus_module import ConsensusModule
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.types import MAX_POSITION, NEVER_NS, Now, Position
@@ -34,10 +34,9 @@ def new_leader_closes_all_sessions(module: ConsensusModule) -> None:
     """A new leader closes all sessions by time-out."""
     become_leader = module._state.sessions.become_leader
 
+    @replacing(module._state.sessions, "become_leader")
     def close_all(now: Now, *, is_startup: bool) -> None:  # noqa: ARG001 - in place of the manager's own
         become_leader(now, is_startup=True)
-
-    replace_method(module._state.sessions, "become_leader", close_all)
 
 
 @AREA.bug("sessions-kept", "snapshot-is-replay", "states-agree")
@@ -52,12 +51,11 @@ def session_ids_reused(module: ConsensusModule) -> None:
     sessions = module._state.sessions
     on_log_open = sessions.on_log_open
 
+    @replacing(sessions, "on_log_open")
     def open_session(now: Now, event: cm.SessionOpenEvent, end_position: int) -> None:
         before = sessions.next_session_id, sessions.next_committed_session_id
         on_log_open(now, event, end_position)
         sessions.next_session_id, sessions.next_committed_session_id = before
-
-    replace_method(sessions, "on_log_open", open_session)
 
 
 @AREA.bug("sessions-kept", "snapshot-is-replay", "clients-in-order", is_rare=True)
@@ -66,10 +64,9 @@ def uncommitted_sessions_kept(module: ConsensusModule) -> None:
     sessions = module._state.sessions
     leave_term = sessions.leave_term
 
+    @replacing(sessions, "leave_term")
     def leave_with_all(position: Position) -> None:  # noqa: ARG001 - in place of the manager's own
         leave_term(MAX_POSITION)
-
-    replace_method(sessions, "leave_term", leave_with_all)
 
 
 @AREA.bug("clients-in-time", "sessions-outlive-leaders")

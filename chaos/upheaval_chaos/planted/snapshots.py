@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from upheaval_chaos.planted.bug import Area
-from upheaval_chaos.planted.changes import replace_method
+from upheaval_chaos.planted.changes import replacing
 from upheaval_node.cluster.consensus_module import ConsensusModule
 from upheaval_node.cluster.module_snapshot import ModuleSnapshot, TrackerState
 from upheaval_node.cluster.replicated_state import ReplicatedState
@@ -47,10 +47,9 @@ def sessions_lost_over_a_restart(module: ConsensusModule) -> None:
     """A start from a snapshot restores no sessions."""
     load = module._state.load
 
+    @replacing(module._state, "load")
     def load_without_sessions(now: Now, snapshot: ModuleSnapshot) -> None:
         load(now, replace(snapshot, sessions=[]))
-
-    replace_method(module._state, "load", load_without_sessions)
 
 
 @AREA.bug("snapshot-is-replay")
@@ -78,10 +77,9 @@ def change_snapshots(state: ReplicatedState, change: Callable[[ModuleSnapshot], 
     """Change what the snapshots of a module have."""
     take = state.snapshot
 
+    @replacing(state, "snapshot")
     def take_changed(now: Now, log_position: Position) -> ModuleSnapshot:
         return change(take(now, log_position))
-
-    replace_method(state, "snapshot", take_changed)
 
 
 def _change_service_snapshots(
@@ -89,7 +87,6 @@ def _change_service_snapshots(
 ) -> None:
     write = container._store.write
 
+    @replacing(container._store, "write")
     def write_changed(snapshot: ServiceSnapshot) -> StepGenerator[int]:
         return write(change(snapshot))
-
-    replace_method(container._store, "write", write_changed)

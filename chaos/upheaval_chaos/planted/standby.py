@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Final
 
 from upheaval_chaos.planted.bug import Area
-from upheaval_chaos.planted.changes import replace_method
+from upheaval_chaos.planted.changes import replace_method, replacing
 from upheaval_chaos.planted.snapshots import change_snapshots
 from upheaval_node.cluster.consensus_module import ConsensusModule
 from upheaval_node.protocol import cluster_messages as cm
@@ -20,10 +20,9 @@ def standby_snapshot_a_frame_off(module: StandbyModule) -> None:
     """A standby tells the members of a snapshot 32 bytes before the position at which it was taken."""
     notify = module._news.notify
 
+    @replacing(module._news, "notify")
     def notify_earlier(snapshot: tuple[cm.StandbySnapshotSnapshot, ...]) -> None:
         notify(tuple(with_values(entry, log_position=entry.log_position - FRAME_ALIGNMENT) for entry in snapshot))
-
-    replace_method(module._news, "notify", notify_earlier)
 
 
 @AREA.bug("standbys-known", is_rare=True)

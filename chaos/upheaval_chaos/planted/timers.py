@@ -5,10 +5,11 @@ All members have the bug, so their logs and states agree: only the code of the s
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 from typing import Final
 
 from upheaval_chaos.planted.bug import Area
-from upheaval_chaos.planted.changes import replace_method
+from upheaval_chaos.planted.changes import replace_method, replacing
 from upheaval_node.cluster.consensus_module import ConsensusModule
 from upheaval_node.cluster.module_snapshot import ModuleSnapshot
 from upheaval_node.service.container import ServiceContainer
@@ -23,16 +24,12 @@ LATE_MS: Final = 5_000
 @AREA.bug("timers-kept", "snapshot-is-replay")
 def every_seventh_timer_lost(module: ConsensusModule) -> None:
     """The consensus module forgets each seventh timer that a service asks for."""
-    request = module._state.timers.request
-    count = 0
+    request, numbers = module._state.timers.request, count(1)
 
+    @replacing(module._state.timers, "request")
     def request_most(correlation_id: int, deadline: int) -> None:
-        nonlocal count
-        count += 1
-        if count % EVERY:
+        if next(numbers) % EVERY:
             request(correlation_id, deadline)
-
-    replace_method(module._state.timers, "request", request_most)
 
 
 @AREA.bug("timers-kept")
@@ -40,10 +37,9 @@ def timer_fires_twice(module: ConsensusModule) -> None:
     """A leader writes each expiry into the log twice."""
     expire = module._state.timers.expire
 
+    @replacing(module._state.timers, "expire")
     def expire_twice(time: int, on_expiry: Callable[[int], int]) -> int:
         return expire(time, lambda correlation_id: on_expiry(correlation_id) and on_expiry(correlation_id))
-
-    replace_method(module._state.timers, "expire", expire_twice)
 
 
 @AREA.bug("timers-kept")
@@ -95,7 +91,6 @@ def timer_lost_over_a_restart(module: ConsensusModule) -> None:
     """A start from a snapshot restores no timers."""
     load = module._state.load
 
+    @replacing(module._state, "load")
     def load_without_timers(now: Now, snapshot: ModuleSnapshot) -> None:
         load(now, replace(snapshot, timers=[]))
-
-    replace_method(module._state, "load", load_without_timers)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from upheaval_chaos.planted.bug import INVARIANTS, Area
-from upheaval_chaos.planted.changes import replace_method
+from upheaval_chaos.planted.changes import replacing
 from upheaval_node.archive.archive import Archive
 from upheaval_node.cluster.consensus_module import ConsensusModule
 from upheaval_node.steps import StepGenerator
@@ -18,11 +18,10 @@ def truncation_skipped(module: ConsensusModule) -> None:
     """A follower says that it has cut its log, and has not."""
     recording = module._log.recording
 
+    @replacing(recording, "truncate")
     def truncate(position: Position) -> StepGenerator[None]:
         recording.stop_position = position
         yield from ()
-
-    replace_method(recording, "truncate", truncate)
 
 
 @AREA.bug(INVARIANTS, "votes-kept", "entries-in-term", "members-join", is_rare=True)
@@ -30,11 +29,10 @@ def cut_terms_stay_named(module: ConsensusModule) -> None:
     """A follower that cuts its log leaves the terms in its recording log that the cut part belonged to."""
     log = module.recording_log
 
+    @replacing(log, "cut_terms")
     def last_term(position: Position) -> TermId:  # noqa: ARG001 - in place of the recording log's own
         last = log.find_last_term()
         return NULL_TERM_ID if last is None else last.leadership_term_id
-
-    replace_method(log, "cut_terms", last_term)
 
 
 @AREA.bug(INVARIANTS, "logs-equal", "commits-kept", "no-unexplained-end", is_rare=True)

@@ -51,12 +51,8 @@ def draw_chains(swarm: Swarm) -> Swarm:
     if swarm.members == 1:
         return swarm
     interval_ns = swarm.snapshot_interval_ns and max(swarm.snapshot_interval_ns, _SNAPSHOTS_NS)
-    faults = tuple(sorted(_faults(swarm), key=_start_ns))
+    faults = tuple(sorted(_faults(swarm), key=lambda planned: planned.start_ns))
     return replace(swarm, faults=faults, snapshot_interval_ns=interval_ns)
-
-
-def _start_ns(planned: PlannedFault) -> int:
-    return planned.start_ns
 
 
 def _faults(swarm: Swarm) -> Iterator[PlannedFault]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from math import ceil
 from typing import Final
 
-from upheaval.campaign.swarm import PlannedFault, Swarm
+from upheaval.campaign.swarm import Swarm
 from upheaval.records import AdminCommand
 from upheaval.scenario import AskFor, WaitSeconds
 from upheaval_chaos.faults import Fault
@@ -74,14 +74,10 @@ def _events(swarm: Swarm) -> Iterator[tuple[int, str, Fault | str | None]]:
     """Faults with their names, ends of faults with None, and other statements."""
     for name, planned in swarm.named_faults():
         yield planned.start_ns, name, planned.fault
-        yield _end_ns(planned), name, None
+        yield planned.start_ns + planned.duration_ns, name, None
     if swarm.snapshot_interval_ns:
         for time_ns in range(swarm.snapshot_interval_ns, swarm.seconds * S, swarm.snapshot_interval_ns):
             yield time_ns, "", f"ask {AskFor(AdminCommand.SNAPSHOT).command}"
     if swarm.ending:
         yield swarm.ending_ns, "", swarm.ending
         yield swarm.ending_ns, "", AdminCommand.START.value
-
-
-def _end_ns(planned: PlannedFault) -> int:
-    return planned.start_ns + planned.duration_ns

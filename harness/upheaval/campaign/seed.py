@@ -352,7 +352,7 @@ class SeedRun:
                 scenario,
                 self.swarm.seed,
                 path / RESTORED,
-                self.cluster.planted,
+                self.cluster.spec.planted,
                 settings=self.swarm.settings(),
                 gate=self.swarm.gate(),
                 traces_protocol=False,
@@ -438,13 +438,8 @@ class StoredSeed:
     digest: str = ""
 
 
-def run_seed(seed: int, planted: str | None, folder: Path) -> SeedOutcome:
-    """Run and judge one seed, and leave its run folder there, with the protocol trace."""
-    return keep_seed(SeedOrigin(seed, planted), folder).outcome
-
-
 def keep_seed(origin: SeedOrigin, folder: Path) -> SeedRun:
-    """Like `run_seed`, but the folder also has its origin."""
+    """Run and judge a seed, and leave its run folder there, with its origin and the protocol trace."""
     run = SeedRun(origin.swarm(), folder, origin.planted, traces_protocol=True)
     run.run()
     _write_origin(origin, run)

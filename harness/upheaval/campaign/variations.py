@@ -55,15 +55,11 @@ class Companion:
     @property
     def starts(self) -> int:
         """The number of its starts."""
-        return sum(_is_start(step) for _, step in self.steps)
+        return sum(isinstance(step, KeepCompanion) and step.action == START for _, step in self.steps)
 
     def to_fields(self) -> dict[str, Json]:
         """The fields of a JSON line."""
         return {"name": self.config.name, "source": self.config.source, "starts": self.starts}
-
-
-def _is_start(step: Step) -> bool:
-    return isinstance(step, KeepCompanion) and step.action == START
 
 
 @dataclass(frozen=True, slots=True)

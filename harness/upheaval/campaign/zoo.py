@@ -196,7 +196,6 @@ def _file(search: Search, folder: Path) -> Path:
 
 
 def _read(search: Search, folder: Path) -> Search:
-    """The progress of a search."""
     file = _file(search, folder)
     known = read_progress(Search, file)
     if known is None:

@@ -3,7 +3,7 @@
 Each checker is a row of `upheaval.checkers.table`. This module knows no promise.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -70,6 +70,8 @@ FILES: Final[Mapping[Source, tuple[str, ...]]] = {
     Source.CODE: (),
 }
 """The files of each source, as path patterns relative to the run folder."""
+OF_LOG: Final = frozenset({Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER})
+"""What shows the log: its recordings, how far it was committed, and whose files a fault changed."""
 
 
 def sources_of(name: str) -> list[Source]:
@@ -112,3 +114,13 @@ def of_whole_log(promises: tuple[Promise, ...], check: Callable[[Evidence, Witne
         return check(evidence, log)
 
     return checked
+
+
+def by_log(
+    name: str,
+    promises: tuple[Promise, ...],
+    check: Callable[[Evidence, WitnessLog], Iterable[Result]],
+    more: Set[Source] = frozenset(),
+) -> Checker:
+    """A checker whose `check` needs a log from its beginning, and `more` sources than those of the log."""
+    return Checker(name, promises, OF_LOG | more, of_whole_log(promises, check))

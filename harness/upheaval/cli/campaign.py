@@ -38,7 +38,6 @@ from upheaval.load.own import load_maker, own_code
 from upheaval.records.labels import labelled
 from upheaval.runtime_names import SIMULATED
 from upheaval.runtimes import cluster_file
-from upheaval.scenario import OwnCode
 from upheaval.system import CLUSTER_OF_THREE, ClusterSpec, require_rules
 from upheaval_chaos.planted.catalogue import bug_named
 from upheaval_node.cluster.rules import OWN
@@ -86,7 +85,8 @@ def campaign_by(runner: Runner | None, options: CampaignOptions, then: Callable[
     own = own_code(options.service, options.user, options.model, options.schema)
     if own is not None:
         # Every seed would say it otherwise.
-        cluster_file.check(_spec_of(own).made(""), SIMULATED)
+        spec = ClusterSpec(service=own.service, source=own.source, model=own.model, schema=own.schema)
+        cluster_file.check(spec.made(""), SIMULATED)
         load_maker(own.user, own.source)
     origin = SeedOrigin(seeds[0], planted, own, require_rules(options.compatibility), options.search)
     if options.dir is not None:
@@ -101,10 +101,6 @@ def campaign_by(runner: Runner | None, options: CampaignOptions, then: Callable[
         status = _several(options, seeds, origin, folder, runner)
         then()
     return status
-
-
-def _spec_of(own: OwnCode) -> ClusterSpec:
-    return ClusterSpec(service=own.service, source=own.source, model=own.model, schema=own.schema)
 
 
 def _several(options: CampaignOptions, seeds: range, first: SeedOrigin, folder: Path, runner: Runner | None) -> int:

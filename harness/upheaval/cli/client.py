@@ -85,7 +85,15 @@ def echo(options: EchoOptions) -> int:
 def call(options: CallOptions) -> int:
     """A text to a custom service, and its next message."""
     content = options.payload.encode()
-    request = _Request(_new_id(), Function.CALL, NAME, call_digest(content), content, _takes_any, _read_call)
+    request = _Request(
+        _new_id(),
+        Function.CALL,
+        NAME,
+        call_digest(content),
+        content,
+        lambda _: True,
+        lambda response: (None, answer_text(bytes(response)), ""),
+    )
     return _carry_out(options.client, request)
 
 
@@ -117,14 +125,6 @@ def _operation(function: Function, key: str, value: Json) -> _Request:
 
 def _new_id() -> int:
     return _FIRST_ID + random.SystemRandom().getrandbits(_ID_BITS)
-
-
-def _takes_any(_: Buffer) -> bool:
-    return True
-
-
-def _read_call(response: Buffer) -> tuple[int | None, Json, str]:
-    return None, answer_text(bytes(response)), ""
 
 
 def _carry_out(options: RequestOptions, request: _Request) -> int:

@@ -11,12 +11,14 @@ from upheaval.cli.parsing import (
     ClusterOptions,
     Commands,
     above_zero,
+    base_port_option,
     cluster_option,
     duration,
     json_option,
     jvm_option,
     labels_option,
     launcher_option,
+    leader_timeout_option,
     model_option,
     port_number,
     schema_option,
@@ -55,13 +57,8 @@ class UpOptions:
     system: str | None = system_option()
     launcher: str | None = launcher_option()
     jvm: str | None = jvm_option()
-    base_port: int | None = option("--base-port", help="first of ten ports per member (default: free ones)")
-    timeout: float = option(
-        "--timeout",
-        type=seconds,
-        default=30.0,
-        help="seconds to wait for a leader (default 30), up to four times as long while members make progress",
-    )
+    base_port: int | None = base_port_option()
+    timeout: float = leader_timeout_option()
     trace: bool = option("--trace", help="record every message, for `upheaval trace`")
     tls: str | None = option(
         "--tls",
@@ -73,12 +70,6 @@ class UpOptions:
     credentials: Path | None = option(
         "--credentials", metavar="FILE", help="credentials file; only its users may connect"
     )
-    json: bool = json_option()
-
-
-@dataclass(frozen=True)
-class StatusOptions:
-    dir: Path = cluster_option()
     json: bool = json_option()
 
 
@@ -190,7 +181,7 @@ def add_commands(commands: Commands) -> None:
     """Add the group."""
     commands.group("cluster")
     commands.add("up", "start a cluster and wait for a leader", UpOptions, "members:up")
-    commands.add("status", "show role, term, positions and processes of each member", StatusOptions, "status:status")
+    commands.add("status", "show role, term, positions and processes of each member", ClusterOptions, "status:status")
     commands.add("top", "watch the members of a cluster: roles, positions, lag, rates, faults", TopOptions, "top:top")
     commands.add("ui", "show runs and clusters in a browser, and break clusters there", UiOptions, "ui:ui")
     services = commands.add_several("client", "send one request to the cluster's service", "SERVICE", RequestOptions)

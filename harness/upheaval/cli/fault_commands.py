@@ -12,6 +12,7 @@ from upheaval.cli.parsing import (
     SYNC_LEVELS,
     Commands,
     JsonOptions,
+    MemberOptions,
     above_zero,
     bug,
     cluster_option,
@@ -73,6 +74,15 @@ def _search() -> Any:
     )
 
 
+def _jobs() -> Any:
+    return option("--jobs", type=above_zero, default=1, metavar="N", help="how many processes (default 1)")
+
+
+def _recorded_run(which: str) -> Any:
+    text = f"the folder of a {which} (default: the newest run in ./runs)"
+    return option(nargs="?", type=recorded_run, metavar="RUN", fallback=newest_recorded_run, help=text)
+
+
 def _user() -> Any:
     return option("--user", metavar="CLASS", help="module:Class of the locust users that call your service")
 
@@ -132,13 +142,7 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class ReplayOptions:
-    run: Path = option(
-        nargs="?",
-        type=recorded_run,
-        metavar="RUN",
-        fallback=newest_recorded_run,
-        help="the folder of a run of a scenario (default: the newest run in ./runs)",
-    )
+    run: Path = _recorded_run("run of a scenario")
     runtime: str | None = option(
         "--runtime", choices=RUNTIMES, help="replay the recorded schedule there (default: where it ran)"
     )
@@ -205,20 +209,14 @@ class ZooOptions:
     )
     search: str = _search()
     shrink: bool = option("--shrink", help="make the seed that found each bug simpler, and say how small it becomes")
-    jobs: int = option("--jobs", type=above_zero, default=1, metavar="N", help="how many processes (default 1)")
+    jobs: int = _jobs()
     out: Path | None = option("--out", metavar="FOLDER", help="keep the searches here, and continue those found here")
     json: bool = json_option("print the rows as JSON")
 
 
 @dataclass(frozen=True)
 class ShrinkOptions:
-    run: Path = option(
-        nargs="?",
-        type=recorded_run,
-        metavar="RUN",
-        fallback=newest_recorded_run,
-        help="the folder of a failed run or seed (default: the newest run in ./runs)",
-    )
+    run: Path = _recorded_run("failed run or seed")
     runs: int | None = option(
         "--runs",
         type=above_zero,
@@ -231,7 +229,7 @@ class ShrinkOptions:
         metavar="S",
         help="start no try after S seconds of search, for plan and scenario together (default: no limit)",
     )
-    jobs: int = option("--jobs", type=above_zero, default=1, metavar="N", help="how many processes (default 1)")
+    jobs: int = _jobs()
     out: Path | None = option("--out", metavar="FOLDER", help="where the smallest run goes (default: RUN-smallest)")
     json: bool = json_option("print what is left as JSON")
 
@@ -249,16 +247,10 @@ class CarryOptions:
 
 @dataclass(frozen=True)
 class WhenOptions:
-    run: Path = option(
-        nargs="?",
-        type=recorded_run,
-        metavar="RUN",
-        fallback=newest_recorded_run,
-        help="the folder of a simulated run that is invalid (default: the newest run in ./runs)",
-    )
+    run: Path = _recorded_run("simulated run that is invalid")
     points: int | None = option("--points", type=above_zero, metavar="N", help="moments of the run (default 16)")
     timings: int | None = option("--timings", type=above_zero, metavar="N", help="runs from each moment (default 32)")
-    jobs: int = option("--jobs", type=above_zero, default=1, metavar="N", help="how many processes (default 1)")
+    jobs: int = _jobs()
     json: bool = json_option("print promise and shares as JSON")
 
 
@@ -300,20 +292,6 @@ class KillOptions:
     component: str | None = option(
         "--component", choices=COMPONENTS, help="only this component, of a member with --components split"
     )
-    member: int = member_argument()
-    json: bool = json_option()
-
-
-@dataclass(frozen=True)
-class WipeOptions:
-    dir: Path = cluster_option()
-    member: int = member_argument()
-    json: bool = json_option()
-
-
-@dataclass(frozen=True)
-class PurgeOptions:
-    dir: Path = cluster_option()
     member: int = member_argument()
     json: bool = json_option()
 
@@ -388,7 +366,7 @@ def add_commands(commands: Commands) -> None:
     commands.add(
         "purge",
         "remove the log of a stopped member before its latest snapshot, in whole segments",
-        PurgeOptions,
+        MemberOptions,
         "members:purge",
     )
-    commands.add("wipe", "remove all files of a stopped member", WipeOptions, "members:wipe")
+    commands.add("wipe", "remove all files of a stopped member", MemberOptions, "members:wipe")

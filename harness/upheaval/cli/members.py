@@ -7,10 +7,10 @@ from typing import Any
 
 from upheaval.cli.answers import answer
 from upheaval.cli.cluster_commands import UpOptions
-from upheaval.cli.fault_commands import DamageOptions, KillOptions, PurgeOptions, WipeOptions
-from upheaval.cli.operate_commands import AdminOptions, MemberOptions
+from upheaval.cli.fault_commands import DamageOptions, KillOptions
+from upheaval.cli.operate_commands import AdminOptions
 from upheaval.cli.output import note
-from upheaval.cli.parsing import ClusterOptions
+from upheaval.cli.parsing import ClusterOptions, MemberOptions
 from upheaval.cli.settings import Settings, read_settings
 from upheaval.errors import UnknownOutcome, UsageError
 from upheaval.operations.end import end_cluster
@@ -135,19 +135,19 @@ def damage(options: DamageOptions) -> int:
     return _change_files(options, fault, f"damaged the log of member {options.member}")
 
 
-def wipe(options: WipeOptions) -> int:
+def wipe(options: MemberOptions) -> int:
     """Remove the files of a member that is down."""
     fault = FileFault(FileFaultKind.WIPE, Members(member_id=options.member))
     return _change_files(options, fault, f"removed the files of member {options.member}")
 
 
-def purge(options: PurgeOptions) -> int:
+def purge(options: MemberOptions) -> int:
     """Remove the log of a member that is down before its latest snapshot."""
     fault = FileFault(FileFaultKind.PURGE, Members(member_id=options.member))
     return _change_files(options, fault, f"purged the log of member {options.member}")
 
 
-def _change_files(options: DamageOptions | PurgeOptions | WipeOptions, fault: FileFault, text: str) -> int:
+def _change_files(options: DamageOptions | MemberOptions, fault: FileFault, text: str) -> int:
     with open_cluster(options.dir) as cluster:
         if cluster.member(options.member).is_running():
             who = f"member {options.member}"

@@ -1,8 +1,9 @@
 """The commands of an operator on single members of a cluster that goes on: stop, upgrade, replace."""
 
 from upheaval.cli.answers import answer
-from upheaval.cli.operate_commands import MemberOptions, ReplaceOptions, UpgradeOptions
+from upheaval.cli.operate_commands import ReplaceOptions, UpgradeOptions
 from upheaval.cli.output import note
+from upheaval.cli.parsing import MemberOptions
 from upheaval.operations import maintenance
 from upheaval.operations.maintenance import Hosts
 from upheaval.runtimes.live import AnyCluster

@@ -5,7 +5,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from upheaval.cli.parsing import Commands, age, cluster_option, json_option, member_argument, seconds
+from upheaval.cli.parsing import (
+    Commands,
+    MemberOptions,
+    age,
+    base_port_option,
+    cluster_option,
+    json_option,
+    leader_timeout_option,
+    member_argument,
+    seconds,
+)
 from upheaval.runtime_names import LIVE_RUNTIMES
 from upheaval_chaos.options import option
 
@@ -16,15 +26,6 @@ _ADMIN_COMMANDS: Final = {
     "shutdown": "take a snapshot and end all members with status 0",
     "abort": "end all members without a snapshot",
 }
-
-
-@dataclass(frozen=True)
-class MemberOptions:
-    """Of `start` and `stop`."""
-
-    dir: Path = cluster_option()
-    member: int = member_argument()
-    json: bool = json_option()
 
 
 @dataclass(frozen=True)
@@ -86,13 +87,8 @@ class NewClusterOptions:
     members: int = option("--members", default=3, help="1 to 9 (default 3)")
     runtime: str | None = option("--runtime", choices=LIVE_RUNTIMES, help="processes (default) or containers")
     service: str | None = option("--service")
-    base_port: int | None = option("--base-port", help="first of ten ports per member (default: free ones)")
-    timeout: float = option(
-        "--timeout",
-        type=seconds,
-        default=30.0,
-        help="seconds to wait for a leader (default 30), up to four times as long while members make progress",
-    )
+    base_port: int | None = base_port_option()
+    timeout: float = leader_timeout_option()
     no_start: bool = option("--no-start", help="only make the folder; `upheaval up` starts it")
     json: bool = json_option()
 

@@ -201,6 +201,17 @@ def member_argument() -> Any:
     return option(metavar="MEMBER", help="the member's id, from 0")
 
 
+def leader_timeout_option() -> Any:
+    """How long the start of a cluster may take."""
+    text = "seconds to wait for a leader (default 30), up to four times as long while members make progress"
+    return option("--timeout", type=seconds, default=30.0, help=text)
+
+
+def base_port_option() -> Any:
+    """Where the members of a cluster listen."""
+    return option("--base-port", help="first of ten ports per member (default: free ones)")
+
+
 def run_argument() -> Any:
     """The run that a command is about."""
     return option(
@@ -279,6 +290,15 @@ class ClusterOptions:
     """Of commands that take a cluster and nothing more."""
 
     dir: Path = cluster_option()
+    json: bool = json_option()
+
+
+@dataclass(frozen=True)
+class MemberOptions:
+    """Of commands that take a member and nothing more."""
+
+    dir: Path = cluster_option()
+    member: int = member_argument()
     json: bool = json_option()
 
 

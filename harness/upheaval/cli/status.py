@@ -4,14 +4,14 @@ import json
 from dataclasses import asdict
 
 from upheaval.cli.backup import companion_table
-from upheaval.cli.cluster_commands import StatusOptions
+from upheaval.cli.parsing import ClusterOptions
 from upheaval.cli.tables import number, table
 from upheaval.records import CompanionStatus
 from upheaval.runtimes.opening import open_cluster
 from upheaval.system import MemberStatus
 
 
-def status(options: StatusOptions) -> int:
+def status(options: ClusterOptions) -> int:
     """Print the status of members and companions as tables or as JSON."""
     with open_cluster(options.dir) as cluster:
         statuses = cluster.status()

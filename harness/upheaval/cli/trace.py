@@ -4,7 +4,7 @@ import json
 
 from upheaval.cli.judge_commands import TraceOptions
 from upheaval.errors import UsageError
-from upheaval.records import COLUMNS, Choice, Payloads, RunFolder, chosen, plain_lines, read_entries, seed_lines
+from upheaval.records import COLUMNS, Choice, Payloads, RunFolder, chosen, column_lines, plain_lines, read_entries
 from upheaval.report.requests import logged_requests, message_name
 from upheaval_node.protocol_trace import MESSAGE_NAMES
 from upheaval_node.suggestions import did_you_mean
@@ -28,7 +28,7 @@ def trace(options: TraceOptions) -> int:
         for _, entry in entries:
             print(json.dumps(entry.record, separators=(",", ":")))
     else:
-        for line in seed_lines(entries) if options.notation == COLUMNS else plain_lines(entries):
+        for line in column_lines(entries) if options.notation == COLUMNS else plain_lines(entries):
             print(line)
     return 0
 

@@ -37,7 +37,8 @@ class Lines:
 
     def finding(self, finding: Finding) -> None:
         """Its promise by the id, which says how it is looked up, and the evidence."""
-        self._say(f"{finding.verdict.text}: {finding.promise}: {finding.detail}{_about(finding)}")
+        subject = f" ({', '.join(finding.about)})" if finding.about else ""
+        self._say(f"{finding.verdict.text}: {finding.promise}: {finding.detail}{subject}")
 
     def fault(self, text: str) -> None:
         """On a new line."""
@@ -72,11 +73,11 @@ class Objects:
         self._say("finding", finding.to_fields())
 
     def fault(self, text: str) -> None:
-        """As it is."""
+        """Pass it on unchanged."""
         self._say("fault", {"text": text})
 
     def note(self, text: str) -> None:
-        """As it is."""
+        """Pass it on unchanged."""
         self._say("note", {"text": text})
 
     def status(self, status: Status) -> None:
@@ -91,8 +92,3 @@ class Objects:
 
     def _say(self, kind: str, fields: Mapping[str, Any]) -> None:
         print(object_line(kind, fields), flush=True)
-
-
-def _about(finding: Finding) -> str:
-    """The fields that its line may not have."""
-    return f" ({', '.join(finding.about)})" if finding.about else ""

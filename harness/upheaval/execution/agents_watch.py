@@ -81,7 +81,7 @@ class AgentsWatch:
 
     def _pass_on(self, entries: list[Entry]) -> None:
         """Pass the entries on in order. Entries of equal time are from one agent, or independent."""
-        for ns, name, is_sent, digits in sorted(entries, key=_time_of):
+        for ns, name, is_sent, digits in sorted(entries, key=lambda entry: entry[0]):
             link = self._watch.watch_of(name)
             if link is not None:
                 (link.on_sent if is_sent else link.on_received)(bytes.fromhex(digits), ns)
@@ -105,7 +105,3 @@ class _Asked:
             return None
         self.known_until, self.answers, self.heard_s = taken["now"], True, time.monotonic()
         return taken
-
-
-def _time_of(entry: Entry) -> int:
-    return entry[0]

@@ -14,14 +14,14 @@ from upheaval.checkers.protocol.expected import sent_messages
 from upheaval.errors import UnknownOutcome
 from upheaval.execution.run import ScenarioResult, read_result
 from upheaval.execution.sent_messages import written
-from upheaval.records import Failure, RunFolder, add_failure, read_text, seed_lines
+from upheaval.records import Failure, RunFolder, add_failure, column_lines, read_text
 from upheaval.runtime_names import SIMULATED
 from upheaval.runtimes.simulated.cluster import Plan, SimulatedCluster
 from upheaval.runtimes.simulated.collect import digest
 from upheaval.runtimes.simulated.single_client import SingleClient
 from upheaval.runtimes.simulated.world import World
 from upheaval.scenario import ExactScript, ExactStep, exact_script as script, is_exact, parse_exact
-from upheaval.system import is_caught_up
+from upheaval.system import ClusterSpec, is_caught_up
 from upheaval_chaos.faults import MemberFaultKind
 from upheaval_chaos.record import FaultRecord, Proof
 from upheaval_node.protocol.constants import LOG_STREAM_ID
@@ -65,7 +65,7 @@ def run_exact(wanted: ExactScript, seed: int, folder: Path, say: Say) -> ExactRe
         if failure is not None:
             add_failure(run, failure)
     result = ScenarioResult.of(wanted, run, runtime=SIMULATED, seed=seed, digest=performer.digest())
-    lines = [line for expected in wanted.expected for line in seed_lines(sent_messages(run, expected))]
+    lines = [line for expected in wanted.expected for line in column_lines(sent_messages(run, expected))]
     return ExactResult(result, tuple(lines))
 
 
@@ -80,7 +80,7 @@ class _Performer:
     def __init__(self, wanted: ExactScript, seed: int, run: RunFolder) -> None:
         self.cluster = SimulatedCluster(
             World(seed),
-            members=wanted.members,
+            ClusterSpec(wanted.members),
             settings=profile_settings("test", sync_level=1),
             folder=run,
             traces_protocol=True,

@@ -327,16 +327,10 @@ class SimulatedStage(SimulatedTarget):
         self._load: ClientLoad | None = None
         cluster = SimulatedCluster(
             World(seed),
-            members=plan.members,
+            replace(plan, planted=planted),
             settings=settings or member_settings(plan),
-            service=plan.service,
-            more_services=plan.more_services,
-            source=plan.source,
-            model=plan.model,
-            schema=plan.schema,
             folder=RunFolder(folder),
             gate=gate,
-            planted=planted,
             traces_protocol=traces_protocol,
         )
         cluster.plan = Plan(

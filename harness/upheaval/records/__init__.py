@@ -93,9 +93,9 @@ from upheaval.records.protocol_view import (
     Choice as Choice,
     Entry as Entry,
     chosen as chosen,
+    column_lines as column_lines,
     plain_lines as plain_lines,
     read_entries as read_entries,
-    seed_lines as seed_lines,
 )
 from upheaval.records.run_folder import (
     ADMIN_COMMANDS as ADMIN_COMMANDS,

@@ -31,8 +31,8 @@ NS_MAX: Final = (1 << 63) - 1
 UNKNOWN: Final = "?"
 """The election state where none is known: in another process, or before the trace begins."""
 
-# Fields that the documents lack, because they describe an earlier release.
-_NOT_IN_SEEDS: Final[Mapping[str, frozenset[str]]] = {
+# Fields that columns leave out.
+_NOT_IN_COLUMNS: Final[Mapping[str, frozenset[str]]] = {
     "NewLeadershipTerm": frozenset(("commitPosition",)),
     "SessionConnectRequest": frozenset(("clientInfo",)),
     "SessionEvent": frozenset(("leaderHeartbeatTimeoutNs",)),
@@ -103,7 +103,7 @@ def read_entries(run: RunFolder) -> Iterator[Entry]:
 def _seen_of(run: RunFolder, folder: MemberFolder) -> Iterator[Entry]:
     """A member's messages as forwarders saw them, and the state changes that the member traced itself."""
     seen = (event for member_id, event in messages_of(run) if member_id == folder.member_id)
-    traced = (event for event in folder.read_trace() if event.event in _STATES) if folder.trace.exists() else ()
+    traced = (event for event in folder.traced() if event.event in _STATES)
     latest_ns = 0
     for event in heapq.merge(seen, traced, key=lambda event: event.ns):
         latest_ns = max(latest_ns, event.ns)
@@ -140,17 +140,15 @@ def plain_lines(entries: Iterable[tuple[int, Entry]]) -> Iterator[str]:
         elif entry.message and entry.record.get("stream"):
             what += f" ({entry.record['stream']})"
         who = f"{ns / S:11.6f} member {entry.member_id} {entry.component:<10}"
-        yield f"{who} {what}  {_payload(entry.fields)}".rstrip()
+        payload = "|".join(f"{name}={_column_value(value)}" for name, value in entry.fields.items())
+        yield f"{who} {what}  {payload}".rstrip()
 
 
-def seed_lines(entries: Iterable[tuple[int, Entry]], *, masked: frozenset[str] = frozenset()) -> list[str]:
-    """The messages sent, in the documents' notation; values of `masked` fields become `*`.
-
-    Values of the same field are aligned in a column, as in the documents.
-    """
+def column_lines(entries: Iterable[tuple[int, Entry]], *, masked: frozenset[str] = frozenset()) -> list[str]:
+    """The messages sent, with the values of each field in a column; values of `masked` fields become `*`."""
     sent = [entry for _, entry in entries if entry.event == TraceKind.SEND]
     places = [f"member {entry.member_id}{_where(entry)}, to {_receiver(entry)}:" for entry in sent]
-    payloads = [_seed_fields(entry, masked) for entry in sent]
+    payloads = [_column_fields(entry, masked) for entry in sent]
     widths: dict[tuple[str, str], int] = {}
     for entry, payload in zip(sent, payloads, strict=True):
         for name, value in payload:
@@ -179,21 +177,17 @@ def _receiver(entry: Entry) -> str:
     return str(entry.record.get("stream") or f"stream {entry.record.get('stream_id')}")
 
 
-def _seed_fields(entry: Entry, masked: frozenset[str]) -> list[tuple[str, str]]:
-    left_out = _NOT_IN_SEEDS.get(entry.message, frozenset())
+def _column_fields(entry: Entry, masked: frozenset[str]) -> list[tuple[str, str]]:
+    left_out = _NOT_IN_COLUMNS.get(entry.message, frozenset())
     return [
-        (name, "*" if name in masked else _seed_value(value))
+        (name, "*" if name in masked else _column_value(value))
         for name, value in entry.fields.items()
         if name not in left_out
     ]
 
 
-def _seed_value(value: Json) -> str:
+def _column_value(value: Json) -> str:
     return str(value).upper() if isinstance(value, bool) else str(value)
-
-
-def _payload(fields: Mapping[str, Json]) -> str:
-    return "|".join(f"{name}={_seed_value(value)}" for name, value in fields.items())
 
 
 def _read_file(path: Path, member_id: int) -> Iterator[Entry]:

@@ -266,6 +266,10 @@ class MemberFolder:
             self._events = list(read_trace_events(self.trace))
         return iter(self._events)
 
+    def traced(self) -> Iterator[TraceEvent]:
+        """The events as `read_trace` has them; none without a trace."""
+        return self.read_trace() if self.trace.exists() else iter(())
+
     def read_trace_now(self) -> Iterator[TraceEvent]:
         """The same of the file as it is now, at rest or not."""
         return read_trace_events(self.trace)

@@ -60,7 +60,7 @@ def encode_operation(operation_id: int, function: Function, key: str, value: Jso
     expected, new = None, None
     if function is Function.CAS:
         assert isinstance(value, list)
-        expected, new = _encoded_or_absent(value[0]), _encoded(value[1])
+        expected, new = None if value[0] is None else _encoded(value[0]), _encoded(value[1])
     elif function is Function.TRANSFER:
         assert isinstance(value, list)
         expected, new = str(value[0]).encode(), _long(value[1])
@@ -164,10 +164,6 @@ def _number(value: bytes | None) -> Json:
 
 def _encoded(value: Json) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
-
-
-def _encoded_or_absent(value: Json) -> bytes | None:
-    return None if value is None else _encoded(value)
 
 
 def _decoded(value: bytes | None) -> Json:

@@ -114,7 +114,7 @@ def elections_of(run: RunFolder) -> list[Election]:
     """All of them in the order of their numbers, from 1 on: that in which they began. Raises `UsageError`."""
     members = run.read_manifest().members
     folders = [run.member(member_id) for member_id in range(members)]
-    traced = [zip(repeat(folder.member_id), folder.read_trace()) for folder in folders if folder.trace.exists()]
+    traced = [zip(repeat(folder.member_id), folder.traced()) for folder in folders]
     seen = ((member_id, event) for member_id, event in messages_of(run) if member_id in range(members))
     reader = _Reader(members)
     for _, member_id, event in heapq.merge(*map(_in_order, (*traced, seen)), key=itemgetter(0)):
@@ -321,12 +321,9 @@ def votes_of(election: Election) -> str:
     """Who voted for it, and of all others why not."""
     voters = election.voters
     votes = [f"{len(voters)} of {len(election.ballots)}: {', '.join(map(str, voters))}"]
-    votes += [f"{ballot.member_id} {_short(ballot)}" for ballot in _others(election.ballots.values(), voters)]
+    others = (ballot for ballot in election.ballots.values() if ballot.member_id not in voters)
+    votes += [f"{ballot.member_id} {_short(ballot)}" for ballot in others]
     return "; ".join(votes)
-
-
-def _others(ballots: Iterable[Ballot], voters: list[int]) -> list[Ballot]:
-    return [ballot for ballot in ballots if ballot.member_id not in voters]
 
 
 def _short(ballot: Ballot) -> str:

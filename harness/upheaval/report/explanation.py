@@ -145,7 +145,7 @@ def _of_processes(run: RunFolder) -> list[Entry]:
     happened: list[tuple[int, int, str]] = []
     faults = list(run.read_faults())
     for member_id in range(run.read_manifest().members):
-        trace = run.member(member_id).read_trace() if run.member(member_id).trace.exists() else ()
+        trace = run.member(member_id).traced()
         events = [event for event in trace if event.fields.get("component") in OF_MODULE]
         happened += [(event.ns, member_id, event.event) for event in events if event.event in _PROCESS]
         happened += [(ns, member_id, TraceKind.PROCESS_END) for ns in kills_of(member_id, faults, events)]

@@ -192,10 +192,7 @@ def measure_run(run: RunFolder) -> Figures:
     manifest = run.read_manifest()
     operations = run.known_operations()
     faults = list(run.read_faults())
-    traces = {
-        member: list(run.member(member).read_trace()) if run.member(member).trace.exists() else []
-        for member in range(manifest.members)
-    }
+    traces = {member: list(run.member(member).traced()) for member in range(manifest.members)}
     start, end = extent_of(operations, faults, traces.values())
     answered = sorted(
         (o.complete_ns - start, o.complete_ns - o.invoke_ns)

@@ -74,7 +74,7 @@ def last_lines(run: RunFolder, count: int) -> list[LogLine]:
 def _lines_of(folder: MemberFolder, manifest: Manifest) -> Iterator[LogLine]:
     # The clocks of containers show UTC.
     zone = UTC if manifest.runtime == DOCKER else None
-    traced = folder.read_trace() if folder.trace.exists() else ()
+    traced = folder.traced()
     events = [event for event in traced if event.event in SHOWN or event.event == TraceKind.LOG]
     for path in sorted(folder.path.glob("*.log")):
         logged = [e for e in events if e.event == TraceKind.LOG and e.fields.get("component") == path.stem]

@@ -72,7 +72,7 @@ class _Page:
         self._manifest = run.read_manifest()
         self._operations: dict[int, Operation] = {operation.id: operation for operation in run.known_operations()}
         members = [run.member(member_id) for member_id in range(self._manifest.members)]
-        traces = [list(member.read_trace()) if member.trace.exists() else [] for member in members]
+        traces = [list(member.traced()) for member in members]
         self._faults = list(run.read_faults())
         self._start = extent_of(list(self._operations.values()), self._faults, traces)[0]
         self._events = _counted(sorted(self._all_events(traces), key=lambda event: event.ns))

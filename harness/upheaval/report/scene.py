@@ -71,12 +71,12 @@ def scene_of(
     operations = run.known_operations()
     operations.sort(key=lambda operation: operation.invoke_ns)
     folders = [run.member(member_id) for member_id in range(manifest.members)]
-    traces = {folder.member_id: list(folder.read_trace()) if folder.trace.exists() else [] for folder in folders}
+    traces = {folder.member_id: list(folder.traced()) for folder in folders}
     start, _ = extent_of(operations, list(run.read_faults()), traces.values())
     seen = [(member_id, event) for member_id, event in messages_of(run) if member_id in traces]
     traced = [(member_id, event) for member_id, events in traces.items() for event in events]
     events = sorted(traced + seen, key=lambda entry: entry[1].ns)
-    messages = [entry for entry in events if _is_message(entry[1])]
+    messages = [entry for entry in events if entry[1].event in (TraceKind.SEND, TraceKind.RECEIVE)]
     shown = [operations[index] for index in _chosen(operations, start, figures)]
     # Elections count from the first event of the members.
     first_event = min((event.ns for _, event in traced + seen if event.ns), default=start) - start
@@ -130,10 +130,6 @@ def _epoch_ms(events: Iterable[tuple[int, TraceEvent]], start: int) -> float | N
     """The wall clock at the start of the run, by the first event that says it; None without one."""
     dated = ((event.ns, event.fields.get("epoch_ms")) for _, event in events if event.ns)
     return next((epoch_ms - (ns - start) / MS for ns, epoch_ms in dated if isinstance(epoch_ms, int)), None)
-
-
-def _is_message(event: TraceEvent) -> bool:
-    return event.event in (TraceKind.SEND, TraceKind.RECEIVE)
 
 
 def _member(

@@ -50,7 +50,7 @@ from upheaval_chaos.driver import FaultDriver
 from upheaval_chaos.faults import MemberFault, MemberFaultKind, Members
 from upheaval_chaos.file_faults import FileFault, FileFaultKind
 from upheaval_chaos.host_faults import NOT_SIMULATED
-from upheaval_chaos.record import FaultRecord, Proof
+from upheaval_chaos.record import FaultRecord
 from upheaval_chaos.target import Datagrams, Files, Hosts, Link, LinkEffect, LinkInjector, LinkObserver, Ping
 from upheaval_node.client.driving import ClientOptions
 from upheaval_node.media.resolver import Resolver
@@ -507,10 +507,10 @@ class LiveCluster(Conditions, Generic[Member_co]):
         try:
             proof = driver.inject(name, fault)
             if fault.kind is MemberFaultKind.RESTART:
-                _require(f"return of {fault.members}", driver.heal(name))
+                driver.heal(name).require(f"return of {fault.members}")
         finally:
             driver.leave()
-        _require(f"{fault.kind} of {fault.members}", proof)
+        proof.require(f"{fault.kind} of {fault.members}")
 
     def heal(self, member_id: int, kinds: Sequence[MemberFaultKind | FileFaultKind]) -> None:
         """Heal the faults of these kinds that affect a member, and record that with its proof.
@@ -534,7 +534,7 @@ class LiveCluster(Conditions, Generic[Member_co]):
         for number, fault in enumerate(under):
             driver.adopt(str(number), fault)
         for number, fault in enumerate(under):
-            _require(f"{fault.what} of {fault.where}", driver.heal(str(number)))
+            driver.heal(str(number)).require(f"{fault.what} of {fault.where}")
 
     def _is_under(self, fault: FaultRecord) -> bool:
         running = [bool(self.node(member_id).incarnation(fault.component)) for member_id in fault.members]
@@ -559,8 +559,3 @@ def _start(member: LiveMember[Node]) -> None:
 
 def _is_running(member: LiveMember[Node]) -> bool:
     return member.is_running()
-
-
-def _require(what: str, proof: Proof) -> None:
-    if not proof.holds:
-        raise UnknownOutcome(f"{what}, {proof}")

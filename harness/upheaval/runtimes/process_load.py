@@ -9,13 +9,12 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
 from random import SystemRandom
 from types import TracebackType
 from typing import Final
 
 from upheaval.errors import UnknownOutcome
-from upheaval.records import ClientStall, RunFolder
+from upheaval.records import ClientStall
 from upheaval.runtimes.live import AnyCluster
 from upheaval.system import ClientNeeds
 from upheaval.waits import wait_until
@@ -28,7 +27,7 @@ from upheaval_node.runtime.duty_cycle import DutyCycle
 from upheaval_node.runtime.loop import Loop
 from upheaval_node.runtime.network import SelectorNetwork
 from upheaval_node.tls_files import MEMBER, member_name
-from upheaval_node.types import MS, Now, S
+from upheaval_node.types import MS, S
 
 _DRAIN_TIMEOUT_S: Final = 10.0
 END_TIMEOUT_S: Final = 60.0
@@ -36,10 +35,6 @@ END_TIMEOUT_S: Final = 60.0
 # The time after which an idle thread checks whether it should stop.
 _LOOK_NS: Final = 20 * MS
 _CLOSE_TIMEOUT_NS: Final = 200 * MS
-
-
-def _record_stall(run: RunFolder, now: Now, stall_ns: int) -> None:
-    run.add_client_stall(ClientStall(now.ns - stall_ns, now.ns))
 
 
 class ProcessLoad:
@@ -74,7 +69,7 @@ class ProcessLoad:
             self._loop,
             SystemClock(),
             (*self._clients.agents, self._load),
-            on_stall=partial(_record_stall, cluster.run),
+            on_stall=lambda now, ns: cluster.run.add_client_stall(ClientStall(now.ns - ns, now.ns)),
         )
         self._name = f"the load on {settings.service}"
         self._stop_wanted = False

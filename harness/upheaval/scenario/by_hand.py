@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from upheaval.errors import UsageError
-from upheaval.records import OWN_SYSTEM, Manifest, RunFolder, TraceEvent
+from upheaval.records import OWN_SYSTEM, Manifest, RunFolder
 from upheaval.report import LEADER, member_spans
 from upheaval.scenario.recorded import repeatable
 from upheaval.scenario.statements import ScenarioError
@@ -146,7 +146,7 @@ class Leaders:
     def __init__(self, run: RunFolder, manifest: Manifest) -> None:
         self._spans = {}
         for member_id in range(manifest.members):
-            events = _trace(run, member_id)
+            events = list(run.member(member_id).traced())
             last_ns = max((event.ns for event in events), default=0)
             self._spans[member_id] = [s for s in member_spans(events, 0, last_ns + 1) if s.state == LEADER]
 
@@ -154,11 +154,6 @@ class Leaders:
         """The member that led at that moment, or the last one before it; None without any."""
         begun = [(s.begin, member_id) for member_id, spans in self._spans.items() for s in spans if s.begin <= ns]
         return max(begun, default=(0, None))[1]
-
-
-def _trace(run: RunFolder, member_id: int) -> list[TraceEvent]:
-    folder = run.member(member_id)
-    return list(folder.read_trace()) if folder.trace.exists() else []
 
 
 def _cluster_line(members: int, components: str) -> str:

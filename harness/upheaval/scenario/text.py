@@ -103,7 +103,7 @@ class _Reader:
             "title": self._read_title,
             "cluster": self._read_cluster,
             "workload": self._read_workload,
-            "wait": self._read_wait,
+            "wait": lambda line: self._steps.append(line.take_from("condition", self._conditions)(line)),
             "inject": self._read_fault,
             "heal": self._read_heal,
             "begin": self._read_fault,
@@ -199,9 +199,6 @@ class _Reader:
             keys=options.number("keys", usual.keys),
             silent=options.number("silent", usual.silent),
         )
-
-    def _read_wait(self, line: Statement) -> None:
-        self._steps.append(line.take_from("condition", self._conditions)(line))
 
     def _read_leader(self, line: Statement) -> WaitLeader:
         if not line.has_more:

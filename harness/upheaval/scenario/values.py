@@ -244,20 +244,18 @@ class Scenario:
         return replace(self, cluster=replace(self.cluster, launcher=launcher or "", jvm=jvm or "", source=folder))
 
     @property
+    def _injections(self) -> list[Inject | Begin]:
+        return [step for step in self.steps if isinstance(step, Inject | Begin)]
+
+    @property
     def link_faults(self) -> tuple[LinkFault | DatagramFault, ...]:
         """The faults of links in its steps."""
-        return tuple(
-            step.fault
-            for step in self.steps
-            if isinstance(step, Inject | Begin) and isinstance(step.fault, LinkFault | DatagramFault)
-        )
+        return tuple(step.fault for step in self._injections if isinstance(step.fault, LinkFault | DatagramFault))
 
     @property
     def host_faults(self) -> tuple[HostFault, ...]:
         """The faults of hosts in its steps."""
-        return tuple(
-            step.fault for step in self.steps if isinstance(step, Inject | Begin) and isinstance(step.fault, HostFault)
-        )
+        return tuple(step.fault for step in self._injections if isinstance(step.fault, HostFault))
 
     @property
     def has_closing_snapshot(self) -> bool:
@@ -268,11 +266,7 @@ class Scenario:
     @property
     def planned_faults(self) -> tuple[str, ...]:
         """The names of the faults that are injected in any case."""
-        return tuple(
-            step.name
-            for step in self.steps
-            if isinstance(step, Inject) or (isinstance(step, Begin) and not step.is_drawn)
-        )
+        return tuple(step.name for step in self._injections if isinstance(step, Inject) or not step.is_drawn)
 
     @property
     def planned_commands(self) -> tuple[str, ...]:

@@ -146,7 +146,7 @@ def _is_ending(pid: int) -> bool:
         has_memory = False
     except OSError:
         return False
-    state = _state(pid)
+    state = _state_in(_PROC / str(pid))
     return not has_memory and state is not None and (state not in ("Z", "X") or len(_threads(pid)) > 1)
 
 
@@ -167,12 +167,8 @@ def is_stopped(pid: int) -> bool | None:
     return all(state in ("T", "t") for state in states) if states else None
 
 
-def _state(pid: int) -> str | None:
-    """The state of the main thread, as in proc(5); None when the process is gone."""
-    return _state_in(_PROC / str(pid))
-
-
 def _state_in(folder: Path) -> str | None:
+    """The state of a thread, as in proc(5), that of a process for its main thread; None when it is gone."""
     fields = _stat(folder)
     return fields[0] if fields else None
 

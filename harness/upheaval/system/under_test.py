@@ -105,7 +105,7 @@ class SystemUnderTest(Protocol):
 
     @property
     def companions(self) -> Companions:
-        """Its companions."""
+        """How the nodes beside its members are made."""
 
     @property
     def expected_exit_statuses(self) -> Sequence[int]:

@@ -5,10 +5,22 @@ from collections.abc import Callable
 from typing import Final
 
 from upheaval.checkers.promises import Promise
-from upheaval.tamper.edit import edit
+from upheaval.tamper.edit import applied_by, edit
 from upheaval.tamper.process_edits import delay_failover
 from upheaval.tamper.recordings import SNAPSHOT, log_records, put_log_records
-from upheaval.tamper.run_copy import ATTEMPTS, CONTROLS, FAULTS, HISTORY, SESSIONS, Lacking, Line, RunCopy, need
+from upheaval.tamper.run_copy import (
+    ATTEMPTS,
+    CONTROLS,
+    FAULTS,
+    HISTORY,
+    SESSIONS,
+    Lacking,
+    Line,
+    RunCopy,
+    first,
+    need,
+    remove,
+)
 from upheaval_node.types import MS, S
 
 _TIMES: Final = ("inject_begin_ns", "inject_end_ns", "heal_begin_ns", "heal_end_ns")
@@ -16,9 +28,7 @@ _TIMES: Final = ("inject_begin_ns", "inject_end_ns", "heal_begin_ns", "heal_end_
 
 def _change_fault(run: RunCopy, wanted: Callable[[Line], bool], what: str, change: Callable[[Line], None]) -> None:
     with run.changing(FAULTS) as faults:
-        fault = next((fault for fault in faults if wanted(fault)), None)
-        if fault is None:
-            raise Lacking(what)
+        fault = first((fault for fault in faults if wanted(fault)), what)
         change(fault)
 
 
@@ -37,35 +47,26 @@ def _any(run: RunCopy, change: Callable[[Line], None]) -> None:
 # --- when ---
 
 
-def a_kill_is_recorded_long_before_the_process_died(run: RunCopy) -> None:
+@applied_by(_kill)
+def a_kill_is_recorded_long_before_the_process_died(fault: Line) -> None:
     """A kill, 2.5 s before its process died."""
-
-    def change(fault: Line) -> None:
-        for name in ("inject_begin_ns", "inject_end_ns", "asked_ns"):
-            fault[name] -= 25 * S // 10
-
-    _kill(run, change)
+    for name in ("inject_begin_ns", "inject_end_ns", "asked_ns"):
+        fault[name] -= 25 * S // 10
 
 
-def a_kill_is_recorded_long_after_the_process_died(run: RunCopy) -> None:
+@applied_by(_kill)
+def a_kill_is_recorded_long_after_the_process_died(fault: Line) -> None:
     """A kill, long after its process died."""
-
-    def change(fault: Line) -> None:
-        late = (fault["heal_begin_ns"] - fault["inject_end_ns"]) * 9 // 10
-        for name in ("inject_begin_ns", "inject_end_ns", "asked_ns"):
-            fault[name] += late
-
-    _kill(run, change)
+    late = (fault["heal_begin_ns"] - fault["inject_end_ns"]) * 9 // 10
+    for name in ("inject_begin_ns", "inject_end_ns", "asked_ns"):
+        fault[name] += late
 
 
-def a_fault_is_healed_before_it_begins(run: RunCopy) -> None:
+@applied_by(_any)
+def a_fault_is_healed_before_it_begins(fault: Line) -> None:
     """A heal before its fault."""
-
-    def change(fault: Line) -> None:
-        fault["heal_begin_ns"] = fault["inject_begin_ns"] - 10 * MS
-        fault["heal_end_ns"] = fault["inject_begin_ns"] - 5 * MS
-
-    _any(run, change)
+    fault["heal_begin_ns"] = fault["inject_begin_ns"] - 10 * MS
+    fault["heal_end_ns"] = fault["inject_begin_ns"] - 5 * MS
 
 
 def a_fault_ends_before_it_begins(run: RunCopy) -> None:
@@ -73,34 +74,25 @@ def a_fault_ends_before_it_begins(run: RunCopy) -> None:
     _any(run, lambda fault: fault.update(inject_end_ns=fault["inject_begin_ns"] - 10 * MS))
 
 
-def a_fault_is_healed_after_the_end_of_the_run(run: RunCopy) -> None:
+@applied_by(_any)
+def a_fault_is_healed_after_the_end_of_the_run(fault: Line) -> None:
     """A heal 100 s later."""
-
-    def change(fault: Line) -> None:
-        fault["heal_begin_ns"] += 100 * S
-        fault["heal_end_ns"] += 100 * S
-
-    _any(run, change)
+    fault["heal_begin_ns"] += 100 * S
+    fault["heal_end_ns"] += 100 * S
 
 
-def a_fault_is_put_in_after_the_end_of_the_run(run: RunCopy) -> None:
+@applied_by(_any)
+def a_fault_is_put_in_after_the_end_of_the_run(fault: Line) -> None:
     """A fault 100 s later."""
-
-    def change(fault: Line) -> None:
-        for name in (*_TIMES, "asked_ns"):
-            fault[name] += 100 * S
-
-    _any(run, change)
+    for name in (*_TIMES, "asked_ns"):
+        fault[name] += 100 * S
 
 
-def a_killed_process_returns_before_its_heal(run: RunCopy) -> None:
+@applied_by(_kill)
+def a_killed_process_returns_before_its_heal(fault: Line) -> None:
     """A heal 2 s after the process was back."""
-
-    def change(fault: Line) -> None:
-        fault["heal_begin_ns"] += 2 * S
-        fault["heal_end_ns"] += 2 * S
-
-    _kill(run, change)
+    fault["heal_begin_ns"] += 2 * S
+    fault["heal_end_ns"] += 2 * S
 
 
 # --- who and what ---
@@ -233,9 +225,7 @@ def a_fault_hit_after_more_operations_than_there_were(run: RunCopy) -> None:
 
 def _command(run: RunCopy, what: str, change: Callable[[Line], None]) -> None:
     with run.changing(CONTROLS) as controls:
-        command = next((control for control in controls if control["what"] == what), None)
-        if command is None:
-            raise Lacking(f"no {what}")
+        command = first((control for control in controls if control["what"] == what), f"no {what}")
         change(command)
 
 
@@ -270,9 +260,8 @@ def _snapshot_position(run: RunCopy) -> int:
 def a_command_is_gone(run: RunCopy) -> None:
     """A command and its name among the planned ones."""
     with run.changing(CONTROLS) as controls:
-        command = next((control for control in controls if control["what"] in ("snapshot", "suspend")), None)
-        if command is None:
-            raise Lacking("no snapshot and no suspend")
+        commands = (control for control in controls if control["what"] in ("snapshot", "suspend"))
+        command = first(commands, "no snapshot and no suspend")
         controls.remove(command)
     with run.manifest() as manifest:
         planned = list(manifest["planned_commands"])
@@ -425,9 +414,7 @@ def the_names_of_principals_are_others(run: RunCopy) -> None:
 
 def the_run_had_no_credentials(run: RunCopy) -> None:
     """Security.json."""
-    path = run.path / "security.json"
-    need(path.exists(), "no credentials")
-    path.unlink()
+    remove(run.path / "security.json", "no credentials")
 
 
 _FAULTS = (Promise.FAULTS_PROVED, Promise.FAULTS_IN_TIME)

@@ -9,8 +9,8 @@ from typing import Final
 
 from upheaval.checkers.promises import Promise
 from upheaval.records import MemberFolder
-from upheaval.tamper.edit import edit
-from upheaval.tamper.log_change import change_one_log, operation_id, place_of
+from upheaval.tamper.edit import applied_by, edit
+from upheaval.tamper.log_change import change_one_log, operation_id, place_in_the_middle, place_of
 from upheaval.tamper.recordings import (
     MODULE,
     SNAPSHOT,
@@ -19,12 +19,10 @@ from upheaval.tamper.recordings import (
     LogRecord,
     log_of,
     log_records,
-    put_descriptor,
     put_in_file,
     put_log_records,
-    stop_at,
 )
-from upheaval.tamper.run_copy import Lacking, RunCopy, need
+from upheaval.tamper.run_copy import Lacking, RunCopy, need, remove
 
 _CANDIDATE_TERM: Final = 24
 """The offset of the candidate term in node-state.dat."""
@@ -35,9 +33,7 @@ _SESSION_OF_RECORDING, _STREAM_OF_RECORDING, _START = 72, 76, 40
 
 def _flip(run: RunCopy, members: list[int]) -> None:
     def flipped(entries: list[Entry]) -> list[Entry]:
-        places = [at for at, entry in enumerate(entries) if operation_id(entry) is not None]
-        need(places, "no operation in the log")
-        entries[places[len(places) // 2]].message[-1] ^= 1
+        entries[place_in_the_middle(entries)].message[-1] ^= 1
         return entries
 
     for member in members:
@@ -59,7 +55,7 @@ def the_logs_of_a_majority_have_another_byte(run: RunCopy) -> None:
 def one_log_lacks_its_last_entry(run: RunCopy) -> None:
     """The last entry of one log."""
     need(len(run.members) > 1, "a single member")
-    _cut(run.folder.member(run.members[-1]))
+    _cut(run.last_member)
 
 
 def all_logs_lack_their_last_entry(run: RunCopy) -> None:
@@ -70,13 +66,12 @@ def all_logs_lack_their_last_entry(run: RunCopy) -> None:
 
 def _cut(folder: MemberFolder) -> None:
     log = log_of(folder)
-    end = log.write(log.read()[:-1])
-    stop_at(folder, log.recording_id, end)
+    log.stop_at(log.write(log.read()[:-1]))
 
 
 def one_log_ends_in_a_torn_frame(run: RunCopy) -> None:
     """Half of the last frame of one log."""
-    log = log_of(run.folder.member(run.members[-1]))
+    log = log_of(run.last_member)
     end = log.read()[-1].end
     base = (end - 1) // log.segment_length * log.segment_length
     content = bytearray(log.path(base).read_bytes())
@@ -87,7 +82,7 @@ def one_log_ends_in_a_torn_frame(run: RunCopy) -> None:
 
 def one_log_has_a_hole(run: RunCopy) -> None:
     """A frame in the middle of one log."""
-    log = log_of(run.folder.member(run.members[-1]))
+    log = log_of(run.last_member)
     content = bytearray(log.path().read_bytes())
     entries = log.read()
     middle = [entry.end for entry in entries if entry.end < log.segment_length]
@@ -111,7 +106,7 @@ def _with_one_more(entries: list[Entry]) -> list[Entry]:
 def one_log_has_a_gap_of_padding(run: RunCopy) -> None:
     """Padding for an entry of one log."""
     need(len(run.members) > 1, "a single member")
-    log = log_of(run.folder.member(run.members[-1]))
+    log = log_of(run.last_member)
     entries = log.read()
     at = place_of(entries, lambda entry: operation_id(entry) is not None, "no operation in the log")
     content = bytearray(log.path().read_bytes())
@@ -123,7 +118,7 @@ def one_log_has_a_gap_of_padding(run: RunCopy) -> None:
 
 def a_log_has_a_segment_more(run: RunCopy) -> None:
     """A segment file more of one log."""
-    log = log_of(run.folder.member(run.members[-1]))
+    log = log_of(run.last_member)
     base = 0
     while log.path(base).exists():
         base += log.segment_length
@@ -132,7 +127,7 @@ def a_log_has_a_segment_more(run: RunCopy) -> None:
 
 def there_is_a_recording_more(run: RunCopy) -> None:
     """A recording that no catalog has."""
-    log = log_of(run.folder.member(run.members[-1]))
+    log = log_of(run.last_member)
     shutil.copyfile(log.path(), log.path().with_name("900-0.rec"))
 
 
@@ -141,35 +136,30 @@ def there_is_a_recording_more(run: RunCopy) -> None:
 
 def a_log_stops_too_early(run: RunCopy) -> None:
     """The stop position of one log, two entries earlier."""
-    folder = run.folder.member(run.members[-1])
-    log = log_of(folder)
-    stop_at(folder, log.recording_id, log.read()[-3].end, when_active=True)
+    log = log_of(run.last_member)
+    log.stop_at(log.read()[-3].end, when_active=True)
 
 
 def a_log_stops_too_late(run: RunCopy) -> None:
     """The stop position of one log, 320 bytes later."""
-    folder = run.folder.member(run.members[-1])
-    log = log_of(folder)
-    stop_at(folder, log.recording_id, log.read()[-1].end + 320, when_active=True)
+    log = log_of(run.last_member)
+    log.stop_at(log.read()[-1].end + 320, when_active=True)
 
 
 def a_log_is_of_another_session(run: RunCopy) -> None:
     """The session of one log in its catalog."""
-    folder = run.folder.member(run.members[-1])
-    put_descriptor(folder, log_of(folder).recording_id, _SESSION_OF_RECORDING, "i", 5)
+    log_of(run.last_member).describe(_SESSION_OF_RECORDING, "i", 5)
 
 
 def a_log_is_of_another_stream(run: RunCopy) -> None:
     """The stream of one log in its catalog."""
-    folder = run.folder.member(run.members[-1])
-    put_descriptor(folder, log_of(folder).recording_id, _STREAM_OF_RECORDING, "i", 106)
+    log_of(run.last_member).describe(_STREAM_OF_RECORDING, "i", 106)
 
 
 def a_log_starts_later(run: RunCopy) -> None:
     """The start of one log in its catalog."""
-    folder = run.folder.member(run.members[-1])
-    log = log_of(folder)
-    put_descriptor(folder, log.recording_id, _START, "q", log.read()[4].end)
+    log = log_of(run.last_member)
+    log.describe(_START, "q", log.read()[4].end)
 
 
 # --- the recording log ---
@@ -205,18 +195,15 @@ def _is_snapshot(record: LogRecord) -> bool:
     return record.what == SNAPSHOT
 
 
-def a_term_begins_elsewhere(run: RunCopy) -> None:
+@applied_by(_change_records)
+def a_term_begins_elsewhere(records: Records) -> Records:
     """Where a term begins, in one recording log."""
-
-    def moved(records: Records) -> Records:
-        terms = [at for at, record in enumerate(records) if _is_term(record) and record.is_valid]
-        need(len(terms) > 1, "one term")
-        before, last = records[terms[-2]], records[terms[-1]]
-        records[terms[-2]] = replace(before, position=last.base - 96)
-        records[terms[-1]] = replace(last, base=last.base - 96)
-        return records
-
-    _change_records(run, moved)
+    terms = [at for at, record in enumerate(records) if _is_term(record) and record.is_valid]
+    need(len(terms) > 1, "one term")
+    before, last = records[terms[-2]], records[terms[-1]]
+    records[terms[-2]] = replace(before, position=last.base - 96)
+    records[terms[-1]] = replace(last, base=last.base - 96)
+    return records
 
 
 def a_term_is_another_one(run: RunCopy) -> None:
@@ -226,7 +213,7 @@ def a_term_is_another_one(run: RunCopy) -> None:
 
 def a_term_is_forgotten(run: RunCopy) -> None:
     """The last term, in one recording log."""
-    need(len([1 for record in log_records(run.folder.member(run.members[-1])) if _is_term(record)]) > 1, "one term")
+    need(len([1 for record in log_records(run.last_member) if _is_term(record)]) > 1, "one term")
     _change_records(run, _changed(_is_term, "no term", lambda _: None))
 
 
@@ -317,17 +304,14 @@ def a_snapshot_is_elsewhere_in_the_log(run: RunCopy) -> None:
     )
 
 
-def a_snapshot_is_of_another_recording(run: RunCopy) -> None:
+@applied_by(_change_records)
+def a_snapshot_is_of_another_recording(records: Records) -> Records:
     """The recording of a snapshot, that of the one before."""
-
-    def moved(records: Records) -> Records:
-        modules = [at for at, record in enumerate(records) if _is_snapshot(record) and record.service == MODULE]
-        need(len(modules) > 1, "one snapshot")
-        before = records[modules[-2]]
-        records[modules[-1]] = replace(records[modules[-1]], recording_id=before.recording_id, tail=before.tail)
-        return records
-
-    _change_records(run, moved)
+    modules = [at for at, record in enumerate(records) if _is_snapshot(record) and record.service == MODULE]
+    need(len(modules) > 1, "one snapshot")
+    before = records[modules[-2]]
+    records[modules[-1]] = replace(records[modules[-1]], recording_id=before.recording_id, tail=before.tail)
+    return records
 
 
 def a_snapshot_has_another_length(run: RunCopy) -> None:
@@ -361,34 +345,30 @@ def _put_candidate_term(run: RunCopy, change: Callable[[int], int]) -> None:
 
 def a_node_state_is_gone(run: RunCopy) -> None:
     """A node state."""
-    path = run.folder.member(run.members[-1]).cluster / "node-state.dat"
-    need(path.exists(), "no node state")
-    path.unlink()
+    remove(run.last_member.cluster / "node-state.dat", "no node state")
 
 
 def a_mark_file_is_of_another_process(run: RunCopy) -> None:
     """The process in a mark file."""
-    put_in_file(run.folder.member(run.members[-1]).cluster / "cluster-mark.dat", _MARK_PROCESS, 77)
+    put_in_file(run.last_member.cluster / "cluster-mark.dat", _MARK_PROCESS, 77)
 
 
 def a_mark_file_is_that_of_another_member(run: RunCopy) -> None:
     """A mark file, that of another member."""
     need(len(run.members) > 1, "a single member")
-    one, other = run.folder.member(run.members[0]), run.folder.member(run.members[-1])
+    one, other = run.folder.member(run.members[0]), run.last_member
     shutil.copyfile(one.cluster / "cluster-mark.dat", other.cluster / "cluster-mark.dat")
 
 
 def a_mark_file_is_gone(run: RunCopy) -> None:
     """A mark file."""
-    path = run.folder.member(run.members[-1]).cluster / "cluster-mark.dat"
-    need(path.exists(), "no mark file")
-    path.unlink()
+    remove(run.last_member.cluster / "cluster-mark.dat", "no mark file")
 
 
 def a_members_folder_is_that_of_another(run: RunCopy) -> None:
     """The folder of a member, that of another."""
     need(len(run.members) > 1, "a single member")
-    one, other = run.folder.member(run.members[0]), run.folder.member(run.members[-1])
+    one, other = run.folder.member(run.members[0]), run.last_member
     shutil.rmtree(other.path)
     shutil.copytree(one.path, other.path)
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 from upheaval.checkers.promises import Promise
 from upheaval.tamper.edit import edit
 from upheaval.tamper.log_change import SESSION, change_logs, log_entries, place_of_operation, without
-from upheaval.tamper.run_copy import FAULTS, HISTORY, Lacking, Line, RunCopy, need
+from upheaval.tamper.run_copy import FAULTS, HISTORY, Lacking, Line, RunCopy, first, need
 from upheaval_node.types import S
 
 _OTHER_SLOT: Final = 10**6
@@ -106,9 +106,8 @@ def two_reads_have_each_others_answers(run: RunCopy) -> None:
     """Two reads of one key with each other's answers."""
     with run.changing(HISTORY) as lines:
         one = answered(lines, "read", "balances", "fired")
-        other = next((line for line in lines if line["f"] == one["f"] and _differ(line, one)), None)
-        if other is None:
-            raise Lacking("no two reads with other answers")
+        others = (line for line in lines if line["f"] == one["f"] and _differ(line, one))
+        other = first(others, "no two reads with other answers")
         one["result"], other["result"] = other["result"], one["result"]
 
 
@@ -122,9 +121,7 @@ def a_read_returns_an_older_value(run: RunCopy) -> None:
         reads = [line for line in lines if line["outcome"] == "ok" and line["f"] == "read"]
         need(reads, "no reads")
         line = reads[-1]
-        older = next((read for read in reads if _differ(read, line)), None)
-        if older is None:
-            raise Lacking("no older value")
+        older = first((read for read in reads if _differ(read, line)), "no older value")
         line["result"] = older["result"]
 
 
@@ -144,18 +141,16 @@ def a_compare_and_set_has_the_other_answer(run: RunCopy) -> None:
 def a_list_lacks_an_element(run: RunCopy) -> None:
     """A list that was read without its last element."""
     with run.changing(HISTORY) as lines:
-        line = next((line for line in reversed(lines) if line["f"] in ("list", "balances") and line["result"]), None)
-        if line is None:
-            raise Lacking("no list that was read")
+        lists = (line for line in reversed(lines) if line["f"] in ("list", "balances") and line["result"])
+        line = first(lists, "no list that was read")
         line["result"] = line["result"][:-1]
 
 
 def a_list_has_its_elements_in_another_order(run: RunCopy) -> None:
     """A list that was read backwards."""
     with run.changing(HISTORY) as lines:
-        line = next((line for line in reversed(lines) if line["f"] == "list" and len(line["result"] or ()) > 1), None)
-        if line is None:
-            raise Lacking("no list of two elements")
+        lists = (line for line in reversed(lines) if line["f"] == "list" and len(line["result"] or ()) > 1)
+        line = first(lists, "no list of two elements")
         line["result"] = line["result"][::-1]
 
 
@@ -254,12 +249,10 @@ def answers_of_a_session_overtake_each_other(run: RunCopy) -> None:
 def operations_are_in_the_other_order_in_the_log(run: RunCopy) -> None:
     """Two reads one after the other, swapped in all logs."""
     done = sorted((line for line in run.lines(HISTORY) if line["outcome"] == "ok"), key=lambda line: line["position"])
-    pairs = pairwise(done)
     reads = ("read", "list", "echo", "balances", "fired")
-    pair = next((p for p in pairs if all(e["f"] in reads for e in p) and p[0]["complete_ns"] < p[1]["invoke_ns"]), None)
-    if pair is None:
-        raise Lacking("no two reads one after the other")
-    one, other = pair
+    pairs = (pair for pair in pairwise(done) if all(line["f"] in reads for line in pair))
+    apart = ((one, other) for one, other in pairs if one["complete_ns"] < other["invoke_ns"])
+    one, other = first(apart, "no two reads one after the other")
 
     def swap(entries: list[Any]) -> list[Any]:
         first, second = place_of_operation(entries, one), place_of_operation(entries, other)

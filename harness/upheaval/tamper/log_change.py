@@ -16,7 +16,6 @@ from upheaval.tamper.recordings import (
     log_records,
     put_log_records,
     recording_of,
-    stop_at,
 )
 from upheaval.tamper.run_copy import COMPANIONS, CONTROLS, HISTORY, Lacking, Line, RunCopy, need
 from upheaval_node.errors import DecodeError
@@ -111,7 +110,7 @@ def _change_log(folder: MemberFolder, change: Change) -> Moved:
             _move_entry(entry, moved)
         log.write(new)
         put_log_records(folder, [_moved_record(record, moved) for record in log_records(folder)])
-        stop_at(folder, log.recording_id, end)
+        log.stop_at(end)
         _move_snapshots(folder, moved)
     return moved
 
@@ -203,6 +202,13 @@ def place_of(entries: Sequence[Entry], wanted: Callable[[Entry], bool], what: st
 def place_of_operation(entries: Sequence[Entry], line: Line) -> int:
     """The index of the entry for a line of the history. Raises `Lacking`."""
     return place_of(entries, lambda entry: operation_id(entry) == line["id"], f"operation {line['id']} is in no log")
+
+
+def place_in_the_middle(entries: Sequence[Entry]) -> int:
+    """The index of the entry of an operation in the middle of a log. Raises `Lacking`."""
+    places = [at for at, entry in enumerate(entries) if operation_id(entry) is not None]
+    need(places, "no operation in the log")
+    return places[len(places) // 2]
 
 
 def without(entries: list[Entry], at: int) -> list[Entry]:

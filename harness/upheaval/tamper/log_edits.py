@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Final
 
 from upheaval.checkers.promises import Promise
-from upheaval.tamper.edit import edit
+from upheaval.tamper.edit import applied_by, edit
 from upheaval.tamper.history_edits import answered
 from upheaval.tamper.log_change import (
     ACTION,
@@ -23,13 +23,14 @@ from upheaval.tamper.log_change import (
     is_service_message,
     log_entries,
     operation_id,
+    place_in_the_middle,
     place_of,
     place_of_operation,
     templates,
     without,
 )
 from upheaval.tamper.recordings import Entry
-from upheaval.tamper.run_copy import FAULTS, HISTORY, Lacking, RunCopy, need
+from upheaval.tamper.run_copy import FAULTS, HISTORY, RunCopy, first, need
 
 _MODULE_SCHEMA: Final = 111
 _CLIENT_ACTION, _TIMEOUT = 0, 2
@@ -57,18 +58,10 @@ def _insert(run: RunCopy, make: Callable[[Entry], bytes]) -> None:
     """Insert an entry after an operation in the middle of the log; `make` makes it from the operation's entry."""
 
     def inserted(entries: list[Entry]) -> list[Entry]:
-        clients = [at for at, entry in enumerate(entries) if operation_id(entry) is not None]
-        need(clients, "no operation in the log")
-        at = clients[len(clients) // 2]
+        at = place_in_the_middle(entries)
         return [*entries[: at + 1], entries[at].copy(make(entries[at])), *entries[at + 1 :]]
 
     change_logs(run, inserted)
-
-
-def _in_the_middle(entries: list[Entry]) -> Entry:
-    clients = [entry for entry in entries if operation_id(entry) is not None]
-    need(clients, "no operation in the log")
-    return clients[len(clients) // 2]
 
 
 def _header(template: int, length: int) -> bytes:
@@ -88,55 +81,40 @@ def _action(action: int) -> Callable[[Entry], bool]:
 # --- entries that no client and no service requested ---
 
 
-def a_client_is_served_by_a_suspended_cluster(run: RunCopy) -> None:
+@applied_by(change_logs)
+def a_client_is_served_by_a_suspended_cluster(entries: list[Entry]) -> list[Entry]:
     """An operation between SUSPEND and RESUME."""
-
-    def moved(entries: list[Entry]) -> list[Entry]:
-        suspend = place_of(entries, _action(_SUSPEND), "no suspend")
-        last = max(at for at in range(suspend) if operation_id(entries[at]) is not None)
-        entry = entries[last]
-        entry.put(TIME[MESSAGE], "q", entries[suspend].long(TIME[ACTION]))
-        return [*entries[:last], *entries[last + 1 : suspend + 1], entry, *entries[suspend + 1 :]]
-
-    change_logs(run, moved)
+    suspend = place_of(entries, _action(_SUSPEND), "no suspend")
+    last = max(at for at in range(suspend) if operation_id(entries[at]) is not None)
+    entry = entries[last]
+    entry.put(TIME[MESSAGE], "q", entries[suspend].long(TIME[ACTION]))
+    return [*entries[:last], *entries[last + 1 : suspend + 1], entry, *entries[suspend + 1 :]]
 
 
-def a_timer_fires_that_was_never_set(run: RunCopy) -> None:
+@applied_by(_insert)
+def a_timer_fires_that_was_never_set(entry: Entry) -> bytes:
     """A TimerEvent that no service asked for."""
-
-    def make(entry: Entry) -> bytes:
-        return _header(TIMER, 24) + struct.pack("<qqq", entry.long(TERM_ID), _OTHER_TIMER, entry.long(TIME[MESSAGE]))
-
-    _insert(run, make)
+    return _header(TIMER, 24) + struct.pack("<qqq", entry.long(TERM_ID), _OTHER_TIMER, entry.long(TIME[MESSAGE]))
 
 
-def a_service_sends_what_it_did_not(run: RunCopy) -> None:
+@applied_by(_insert)
+def a_service_sends_what_it_did_not(entry: Entry) -> bytes:
     """A message that no service offered."""
-
-    def make(entry: Entry) -> bytes:
-        header = bytearray(entry.message[:PAYLOAD])
-        struct.pack_into("<q", header, SESSION, -(2**63) + 1)
-        return bytes(header) + bytes(entry.message[PAYLOAD:])
-
-    _insert(run, make)
+    header = bytearray(entry.message[:PAYLOAD])
+    struct.pack_into("<q", header, SESSION, -(2**63) + 1)
+    return bytes(header) + bytes(entry.message[PAYLOAD:])
 
 
-def an_entry_of_an_unknown_template(run: RunCopy) -> None:
+@applied_by(_insert)
+def an_entry_of_an_unknown_template(entry: Entry) -> bytes:
     """An entry of template 99."""
-
-    def make(entry: Entry) -> bytes:
-        return _header(_UNKNOWN_TEMPLATE, 24) + bytes(entry.message[8:PAYLOAD])
-
-    _insert(run, make)
+    return _header(_UNKNOWN_TEMPLATE, 24) + bytes(entry.message[8:PAYLOAD])
 
 
-def an_entry_of_another_schema(run: RunCopy) -> None:
+@applied_by(_insert)
+def an_entry_of_another_schema(entry: Entry) -> bytes:
     """An entry of another schema."""
-
-    def make(entry: Entry) -> bytes:
-        return struct.pack("<HHHH", 24, MESSAGE, 7, 0) + bytes(entry.message[8:])
-
-    _insert(run, make)
+    return struct.pack("<HHHH", 24, MESSAGE, 7, 0) + bytes(entry.message[8:])
 
 
 def a_message_that_says_nothing(run: RunCopy) -> None:
@@ -157,40 +135,27 @@ def a_timer_fires_twice(run: RunCopy) -> None:
     _double(run, _of(TIMER), "no timer fired")
 
 
-def a_timer_fires_too_early(run: RunCopy) -> None:
+@applied_by(change_logs)
+def a_timer_fires_too_early(entries: list[Entry]) -> list[Entry]:
     """A TimerEvent before its deadline."""
-
-    def moved(entries: list[Entry]) -> list[Entry]:
-        at = place_of(entries, _of(TIMER), "no timer fired", nth=30)
-        entry = entries.pop(at)
-        before = [place for place in range(at) if entries[place].template == MESSAGE][-4]
-        entry.put(TIME[TIMER], "q", entries[before].long(TIME[MESSAGE]))
-        return [*entries[: before + 1], entry, *entries[before + 1 :]]
-
-    change_logs(run, moved)
+    at = place_of(entries, _of(TIMER), "no timer fired", nth=30)
+    entry = entries.pop(at)
+    before = [place for place in range(at) if entries[place].template == MESSAGE][-4]
+    entry.put(TIME[TIMER], "q", entries[before].long(TIME[MESSAGE]))
+    return [*entries[: before + 1], entry, *entries[before + 1 :]]
 
 
-def a_timer_fires_two_seconds_late(run: RunCopy) -> None:
+@applied_by(change_logs)
+def a_timer_fires_two_seconds_late(entries: list[Entry]) -> list[Entry]:
     """A TimerEvent 2 s after its deadline."""
-
-    def moved(entries: list[Entry]) -> list[Entry]:
-        at = place_of(entries, _of(TIMER), "no timer fired", nth=5)
-        entry, due = entries.pop(at), entries[at].long(TIME[TIMER])
-        later = next(
-            (
-                place
-                for place in range(at, len(entries))
-                if entries[place].template == MESSAGE and entries[place].long(TIME[MESSAGE]) > due + 2000
-            ),
-            None,
-        )
-        if later is None:
-            raise Lacking("no two seconds of log after a timer")
-        entry.put(TIME[TIMER], "q", entries[later].long(TIME[MESSAGE]))
-        entry.put(TERM_ID, "q", entries[later].long(TERM_ID))
-        return [*entries[: later + 1], entry, *entries[later + 1 :]]
-
-    change_logs(run, moved)
+    at = place_of(entries, _of(TIMER), "no timer fired", nth=5)
+    entry, due = entries.pop(at), entries[at].long(TIME[TIMER])
+    messages = (place for place in range(at, len(entries)) if entries[place].template == MESSAGE)
+    after = (place for place in messages if entries[place].long(TIME[MESSAGE]) > due + 2000)
+    later = first(after, "no two seconds of log after a timer")
+    entry.put(TIME[TIMER], "q", entries[later].long(TIME[MESSAGE]))
+    entry.put(TERM_ID, "q", entries[later].long(TERM_ID))
+    return [*entries[: later + 1], entry, *entries[later + 1 :]]
 
 
 def a_message_of_a_service_is_gone(run: RunCopy) -> None:
@@ -203,71 +168,53 @@ def a_message_of_a_service_comes_again(run: RunCopy) -> None:
     _double(run, is_service_message, "no message of a service")
 
 
-def a_message_of_a_service_has_another_number(run: RunCopy) -> None:
+@applied_by(change_in_place)
+def a_message_of_a_service_has_another_number(entries: list[Entry]) -> None:
     """The number of a message of a service."""
-
-    def change(entries: list[Entry]) -> None:
-        entry = entries[place_of(entries, is_service_message, "no message of a service", nth=3)]
-        entry.put(SESSION, "q", entry.long(SESSION) + 1000)
-
-    change_in_place(run, change)
+    entry = entries[place_of(entries, is_service_message, "no message of a service", nth=3)]
+    entry.put(SESSION, "q", entry.long(SESSION) + 1000)
 
 
 # --- time ---
 
 
-def an_entry_is_a_second_early(run: RunCopy) -> None:
+@applied_by(change_in_place)
+def an_entry_is_a_second_early(entries: list[Entry]) -> None:
     """The time of an entry, 1 s back."""
-
-    def change(entries: list[Entry]) -> None:
-        entry = _in_the_middle(entries)
-        entry.put(TIME[MESSAGE], "q", entry.long(TIME[MESSAGE]) - 1000)
-
-    change_in_place(run, change)
+    entry = entries[place_in_the_middle(entries)]
+    entry.put(TIME[MESSAGE], "q", entry.long(TIME[MESSAGE]) - 1000)
 
 
-def an_entry_is_an_hour_late(run: RunCopy) -> None:
+@applied_by(change_in_place)
+def an_entry_is_an_hour_late(entries: list[Entry]) -> None:
     """The time of an entry, 1 h on."""
-
-    def change(entries: list[Entry]) -> None:
-        entry = _in_the_middle(entries)
-        entry.put(TIME[MESSAGE], "q", entry.long(TIME[MESSAGE]) + 3_600_000)
-
-    change_in_place(run, change)
+    entry = entries[place_in_the_middle(entries)]
+    entry.put(TIME[MESSAGE], "q", entry.long(TIME[MESSAGE]) + 3_600_000)
 
 
-def all_entries_are_an_hour_early(run: RunCopy) -> None:
+@applied_by(change_in_place)
+def all_entries_are_an_hour_early(entries: list[Entry]) -> None:
     """All times of the log, 1 h back."""
-
-    def change(entries: list[Entry]) -> None:
-        for entry in entries:
-            at = TIME[entry.template]
-            entry.put(at, "q", entry.long(at) - 3_600_000)
-
-    change_in_place(run, change)
+    for entry in entries:
+        at = TIME[entry.template]
+        entry.put(at, "q", entry.long(at) - 3_600_000)
 
 
-def the_cluster_counts_in_another_unit(run: RunCopy) -> None:
+@applied_by(change_in_place)
+def the_cluster_counts_in_another_unit(entries: list[Entry]) -> None:
     """The time unit of all terms."""
-
-    def change(entries: list[Entry]) -> None:
-        for at in templates(entries, NEW_TERM):
-            entries[at].put(_UNIT_OFFSET, "i", 1)
-
-    change_in_place(run, change)
+    for at in templates(entries, NEW_TERM):
+        entries[at].put(_UNIT_OFFSET, "i", 1)
 
 
 # --- terms ---
 
 
-def an_entry_names_another_term(run: RunCopy) -> None:
+@applied_by(change_in_place)
+def an_entry_names_another_term(entries: list[Entry]) -> None:
     """The term that an entry names."""
-
-    def change(entries: list[Entry]) -> None:
-        entry = _in_the_middle(entries)
-        entry.put(TERM_ID, "q", entry.long(TERM_ID) + 1)
-
-    change_in_place(run, change)
+    entry = entries[place_in_the_middle(entries)]
+    entry.put(TERM_ID, "q", entry.long(TERM_ID) + 1)
 
 
 def an_entry_is_in_the_next_term_by_its_place(run: RunCopy) -> None:
@@ -328,21 +275,18 @@ def a_session_opens_twice(run: RunCopy) -> None:
     _double(run, _of(OPENED), "no session")
 
 
-def a_session_opens_after_its_first_message(run: RunCopy) -> None:
+@applied_by(change_logs)
+def a_session_opens_after_its_first_message(entries: list[Entry]) -> list[Entry]:
     """A SessionOpenEvent after a message."""
-
-    def moved(entries: list[Entry]) -> list[Entry]:
-        at = place_of(entries, _of(OPENED), "no session")
-        opened = entries.pop(at)
-        first = place_of(
-            entries,
-            lambda entry: entry.template == MESSAGE and entry.long(SESSION) == opened.long(24),
-            "no message in it",
-        )
-        opened.put(TIME[OPENED], "q", entries[first].long(TIME[MESSAGE]))
-        return [*entries[: first + 1], opened, *entries[first + 1 :]]
-
-    change_logs(run, moved)
+    at = place_of(entries, _of(OPENED), "no session")
+    opened = entries.pop(at)
+    first = place_of(
+        entries,
+        lambda entry: entry.template == MESSAGE and entry.long(SESSION) == opened.long(24),
+        "no message in it",
+    )
+    opened.put(TIME[OPENED], "q", entries[first].long(TIME[MESSAGE]))
+    return [*entries[: first + 1], opened, *entries[first + 1 :]]
 
 
 def _close(entry: Entry, session: int, reason: int) -> Entry:
@@ -355,36 +299,27 @@ def a_session_closes_in_the_middle(run: RunCopy) -> None:
     _insert(run, lambda entry: bytes(_close(entry, entry.long(SESSION), _TIMEOUT).message))
 
 
-def a_session_closes_by_time_out_after_its_last_message(run: RunCopy) -> None:
+@applied_by(change_logs)
+def a_session_closes_by_time_out_after_its_last_message(entries: list[Entry]) -> list[Entry]:
     """A close by time-out 0 ms after the last message."""
-
-    def closed(entries: list[Entry]) -> list[Entry]:
-        gone = {entries[at].long(SESSION) for at in templates(entries, CLOSED)}
-        last = {entry.long(SESSION): at for at, entry in enumerate(entries) if operation_id(entry) is not None}
-        open_ones = {session: at for session, at in last.items() if session not in gone}
-        need(open_ones, "no session that stays open")
-        session, at = min(open_ones.items(), key=lambda pair: pair[1])
-        return [*entries[: at + 1], _close(entries[at], session, _TIMEOUT), *entries[at + 1 :]]
-
-    change_logs(run, closed)
+    gone = {entries[at].long(SESSION) for at in templates(entries, CLOSED)}
+    last = {entry.long(SESSION): at for at, entry in enumerate(entries) if operation_id(entry) is not None}
+    open_ones = {session: at for session, at in last.items() if session not in gone}
+    need(open_ones, "no session that stays open")
+    session, at = min(open_ones.items(), key=lambda pair: pair[1])
+    return [*entries[: at + 1], _close(entries[at], session, _TIMEOUT), *entries[at + 1 :]]
 
 
-def a_session_closes_as_if_by_its_client(run: RunCopy) -> None:
+@applied_by(change_in_place)
+def a_session_closes_as_if_by_its_client(entries: list[Entry]) -> None:
     """The client as the reason of a close."""
-
-    def change(entries: list[Entry]) -> None:
-        entries[place_of(entries, _of(CLOSED), "no close")].put(_REASON_OFFSET, "i", _CLIENT_ACTION)
-
-    change_in_place(run, change)
+    entries[place_of(entries, _of(CLOSED), "no close")].put(_REASON_OFFSET, "i", _CLIENT_ACTION)
 
 
-def a_session_closes_for_no_known_reason(run: RunCopy) -> None:
+@applied_by(change_in_place)
+def a_session_closes_for_no_known_reason(entries: list[Entry]) -> None:
     """An unknown reason of a close."""
-
-    def change(entries: list[Entry]) -> None:
-        entries[place_of(entries, _of(CLOSED), "no close")].put(_REASON_OFFSET, "i", 7)
-
-    change_in_place(run, change)
+    entries[place_of(entries, _of(CLOSED), "no close")].put(_REASON_OFFSET, "i", 7)
 
 
 def a_session_never_closes(run: RunCopy) -> None:
@@ -436,13 +371,10 @@ def no_entry_asks_for_a_snapshot(run: RunCopy) -> None:
     _drop(run, _action(_SNAPSHOT), "no snapshot")
 
 
-def a_snapshot_is_asked_of_standbys_alone(run: RunCopy) -> None:
+@applied_by(change_in_place)
+def a_snapshot_is_asked_of_standbys_alone(entries: list[Entry]) -> None:
     """The flags of the entry that asks for a snapshot."""
-
-    def change(entries: list[Entry]) -> None:
-        entries[place_of(entries, _action(_SNAPSHOT), "no snapshot")].put(_FLAGS_OFFSET, "i", 1)
-
-    change_in_place(run, change)
+    entries[place_of(entries, _action(_SNAPSHOT), "no snapshot")].put(_FLAGS_OFFSET, "i", 1)
 
 
 def no_entry_suspends_the_cluster(run: RunCopy) -> None:
@@ -455,15 +387,12 @@ def no_entry_resumes_the_cluster(run: RunCopy) -> None:
     _drop(run, _action(_RESUME), "no suspend")
 
 
-def an_entry_asks_for_a_snapshot_that_was_never_ordered(run: RunCopy) -> None:
+@applied_by(change_logs)
+def an_entry_asks_for_a_snapshot_that_was_never_ordered(entries: list[Entry]) -> list[Entry]:
     """SNAPSHOT for SUSPEND in all logs."""
-
-    def changed(entries: list[Entry]) -> list[Entry]:
-        at = place_of(entries, _action(_SUSPEND), "no suspend")
-        entries[at].put(_ACTION_OFFSET, "i", _SNAPSHOT)
-        return entries
-
-    change_logs(run, changed)
+    at = place_of(entries, _action(_SUSPEND), "no suspend")
+    entries[at].put(_ACTION_OFFSET, "i", _SNAPSHOT)
+    return entries
 
 
 # --- contents ---

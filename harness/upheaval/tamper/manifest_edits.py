@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 from upheaval.checkers.promises import Promise
-from upheaval.tamper.edit import edit
-from upheaval.tamper.run_copy import CONTROLS, FAULTS, SCENARIO, Lacking, Line, RunCopy, need
+from upheaval.tamper.edit import applied_by, edit
+from upheaval.tamper.run_copy import CONTROLS, FAULTS, SCENARIO, Line, RunCopy, need, remove
 from upheaval_node.types import S
 
 
@@ -36,15 +36,12 @@ def the_run_did_not_converge(run: RunCopy) -> None:
     _put(run, converge=None)
 
 
-def the_final_positions_are_lower(run: RunCopy) -> None:
+@applied_by(_converge)
+def the_final_positions_are_lower(converge: Line) -> None:
     """All final positions, 960 bytes lower."""
-
-    def change(converge: Line) -> None:
-        for final in converge["members"]:
-            final["append_position"] -= 960
-            final["commit_position"] -= 960
-
-    _converge(run, change)
+    for final in converge["members"]:
+        final["append_position"] -= 960
+        final["commit_position"] -= 960
 
 
 def the_final_position_of_a_member_is_lower(run: RunCopy) -> None:
@@ -52,25 +49,19 @@ def the_final_position_of_a_member_is_lower(run: RunCopy) -> None:
     _converge(run, lambda converge: converge["members"][-1].update(append_position=96, commit_position=96))
 
 
-def the_final_term_is_earlier(run: RunCopy) -> None:
+@applied_by(_converge)
+def the_final_term_is_earlier(converge: Line) -> None:
     """The final term, one lower."""
-
-    def change(converge: Line) -> None:
-        need(converge["members"][0]["leadership_term_id"], "one term")
-        for final in converge["members"]:
-            final["leadership_term_id"] -= 1
-
-    _converge(run, change)
+    need(converge["members"][0]["leadership_term_id"], "one term")
+    for final in converge["members"]:
+        final["leadership_term_id"] -= 1
 
 
-def the_final_term_is_later(run: RunCopy) -> None:
+@applied_by(_converge)
+def the_final_term_is_later(converge: Line) -> None:
     """The final term, one higher."""
-
-    def change(converge: Line) -> None:
-        for final in converge["members"]:
-            final["leadership_term_id"] += 1
-
-    _converge(run, change)
+    for final in converge["members"]:
+        final["leadership_term_id"] += 1
 
 
 def a_member_is_left_out(run: RunCopy) -> None:
@@ -198,9 +189,7 @@ def no_command_was_planned_and_none_is_there(run: RunCopy) -> None:
 
 def the_scenario_is_gone(run: RunCopy) -> None:
     """The text of the scenario."""
-    path = run.path / SCENARIO
-    need(path.exists(), f"no {SCENARIO}")
-    path.unlink()
+    remove(run.path / SCENARIO, f"no {SCENARIO}")
 
 
 def the_run_demands_less(run: RunCopy) -> None:
@@ -273,10 +262,8 @@ def a_member_was_configured_for_another_run(run: RunCopy) -> None:
 
 def a_configuration_is_gone(run: RunCopy) -> None:
     """One configuration."""
-    path = run.folder.member(run.members[-1]).path / "config.json"
-    if not path.exists():
-        raise Lacking(f"no {path.parent.name}/config.json")
-    path.unlink()
+    folder = run.last_member
+    remove(folder.path / "config.json", f"no {folder.path.name}/config.json")
 
 
 _CONVERGED = (Promise.RUN_CONVERGED, Promise.FINAL_POSITIONS)

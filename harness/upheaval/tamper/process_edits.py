@@ -7,7 +7,19 @@ from upheaval.records import LOST_EVENTS
 from upheaval.tamper.edit import edit
 from upheaval.tamper.log_change import TIME, change_in_place, templates
 from upheaval.tamper.recordings import Entry
-from upheaval.tamper.run_copy import CONTROLS, FAULTS, HISTORY, MANIFEST, SESSIONS, Lacking, Line, RunCopy, need
+from upheaval.tamper.run_copy import (
+    CONTROLS,
+    FAULTS,
+    HISTORY,
+    MANIFEST,
+    SESSIONS,
+    Lacking,
+    Line,
+    RunCopy,
+    first,
+    need,
+    remove,
+)
 from upheaval.tamper.trace_edits import followers, having, last_term, place, stamp, without_lines
 from upheaval_node.types import S
 
@@ -36,9 +48,8 @@ def a_process_ends_by_a_defect(run: RunCopy) -> None:
 def _ends_by_itself(run: RunCopy, status: int, reason: str) -> None:
     """Let the killed member record its own end, and remove the fault."""
     with run.changing(FAULTS) as faults:
-        kill = next((fault for fault in faults if fault["what"] == "kill" and len(fault["members"]) == 1), None)
-        if kill is None:
-            raise Lacking("no kill of a member")
+        kills = (fault for fault in faults if fault["what"] == "kill" and len(fault["members"]) == 1)
+        kill = first(kills, "no kill of a member")
         faults.remove(kill)
     with run.manifest() as manifest:
         manifest["planned_faults"] = [name for name in manifest["planned_faults"] if name != kill["name"]]
@@ -87,9 +98,7 @@ def a_trace_has_a_hole(run: RunCopy) -> None:
 
 def a_trace_is_gone(run: RunCopy) -> None:
     """A trace."""
-    path = run.folder.member(run.members[-1]).trace
-    need(path.exists(), "no trace")
-    path.unlink()
+    remove(run.last_member.trace, "no trace")
 
 
 def a_line_is_of_another_process(run: RunCopy) -> None:
@@ -144,9 +153,7 @@ def a_service_acknowledges_a_snapshot_elsewhere(run: RunCopy) -> None:
     """The position of an acknowledged snapshot."""
     with run.trace(run.members[-1]) as lines:
         taken = place(lines, event="module_state", new="SNAPSHOT")
-        at = next((at for at in having(lines, event="service-ack") if at > taken), None)
-        if at is None:
-            raise Lacking("no acknowledged snapshot")
+        at = first((at for at in having(lines, event="service-ack") if at > taken), "no acknowledged snapshot")
         lines[at]["log_position"] -= 32
 
 

@@ -114,6 +114,25 @@ class Recording:
         length = min(path.stat().st_size, self.segment_length) if path.exists() else self.segment_length
         put_bytes(path, content[:length].ljust(length, b"\0"))
 
+    def describe(self, offset: int, form: str, value: int) -> None:
+        """Replace a field of its descriptor in the catalog, and the descriptor's checksum if it has one."""
+        path = self.folder.archive / "archive.catalog"
+        content = bytearray(path.read_bytes())
+        begin = _descriptor(content, self.recording_id, self.folder)
+        struct.pack_into("<" + form, content, begin + offset, value)
+        length, _, checksum = struct.unpack_from("<iiI", content, begin - _DESCRIPTOR_HEADER)
+        if checksum:
+            struct.pack_into("<I", content, begin - _DESCRIPTOR_HEADER + 8, zlib.crc32(content[begin : begin + length]))
+        put_bytes(path, bytes(content))
+
+    def stop_at(self, position: int, *, when_active: bool = False) -> None:
+        """Set its stop position in the catalog; if it is active, only with `when_active`."""
+        content = (self.folder.archive / "archive.catalog").read_bytes()
+        begin = _descriptor(content, self.recording_id, self.folder)
+        (known,) = struct.unpack_from("<q", content, begin + _STOP_OFFSET)
+        if known >= 0 or when_active:
+            self.describe(_STOP_OFFSET, "q", position)
+
     def _append(self, content: bytearray, entry: Entry) -> None:
         count = len(entry.headers)
         size = -(-len(entry.message) // count)
@@ -235,26 +254,6 @@ def log_of(folder: MemberFolder) -> Recording:
     if not terms:
         raise Lacking(f"{folder.name} has no log")
     return recording_of(folder, terms[-1].recording_id)
-
-
-def put_descriptor(folder: MemberFolder, recording_id: int, offset: int, form: str, value: int) -> None:
-    """Replace a field of a recording in the catalog, and the descriptor's checksum if it has one."""
-    path = folder.archive / "archive.catalog"
-    content = bytearray(path.read_bytes())
-    begin = _descriptor(content, recording_id, folder)
-    struct.pack_into("<" + form, content, begin + offset, value)
-    length, _, checksum = struct.unpack_from("<iiI", content, begin - _DESCRIPTOR_HEADER)
-    if checksum:
-        struct.pack_into("<I", content, begin - _DESCRIPTOR_HEADER + 8, zlib.crc32(content[begin : begin + length]))
-    put_bytes(path, bytes(content))
-
-
-def stop_at(folder: MemberFolder, recording_id: int, position: int, *, when_active: bool = False) -> None:
-    """Set the stop position of a recording in the catalog; for an active recording only with `when_active`."""
-    content = (folder.archive / "archive.catalog").read_bytes()
-    (known,) = struct.unpack_from("<q", content, _descriptor(content, recording_id, folder) + _STOP_OFFSET)
-    if known >= 0 or when_active:
-        put_descriptor(folder, recording_id, _STOP_OFFSET, "q", position)
 
 
 def _descriptor(content: bytes | bytearray, recording_id: int, folder: MemberFolder) -> int:

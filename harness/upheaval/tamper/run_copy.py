@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from upheaval.records import (
     SCENARIO_NAME,
@@ -23,6 +23,7 @@ from upheaval.records import (
 from upheaval.records.companions import COMPANIONS_FILE
 
 Line = dict[str, Any]
+Found = TypeVar("Found")
 
 HISTORY: Final = "history.jsonl"
 FAULTS: Final = "faults.jsonl"
@@ -44,6 +45,19 @@ def need(evidence: object, what: str) -> None:
         raise Lacking(what)
 
 
+def first(candidates: Iterable[Found], what: str) -> Found:
+    """The first of these. Raises `Lacking` for none."""
+    for one in candidates:
+        return one
+    raise Lacking(what)
+
+
+def remove(path: Path, what: str) -> None:
+    """Remove a file. Raises `Lacking` if it is missing."""
+    need(path.exists(), what)
+    path.unlink()
+
+
 class RunCopy:
     """The files of one run, to be read, changed and written back."""
 
@@ -55,6 +69,11 @@ class RunCopy:
     def members(self) -> range:
         """The ids of the members."""
         return range(self.folder.read_manifest().members)
+
+    @property
+    def last_member(self) -> MemberFolder:
+        """The folder of the last member."""
+        return self.folder.member(self.members[-1])
 
     def node_folders(self) -> list[MemberFolder]:
         """The folders of the members, then of the companions."""

@@ -7,7 +7,7 @@ from typing import Final
 
 from upheaval.checkers.promises import Promise
 from upheaval.records import MemberFolder
-from upheaval.tamper.edit import edit
+from upheaval.tamper.edit import applied_by, edit
 from upheaval.tamper.log_change import (
     CLIENT_SESSION,
     CLUSTER_SESSION,
@@ -15,7 +15,9 @@ from upheaval.tamper.log_change import (
     MODULE_STATE,
     MODULE_TIMER,
     TRACKER,
-    operation_id,
+    place_in_the_middle,
+    place_of,
+    without,
 )
 from upheaval.tamper.recordings import (
     MODULE,
@@ -27,9 +29,8 @@ from upheaval.tamper.recordings import (
     log_records,
     put_log_records,
     recording_of,
-    stop_at,
 )
-from upheaval.tamper.run_copy import COMPANIONS, CONTROLS, Lacking, RunCopy, need
+from upheaval.tamper.run_copy import COMPANIONS, CONTROLS, Lacking, RunCopy, need, remove
 
 _HEADER: Final = 8
 Messages = list[Entry]
@@ -50,27 +51,26 @@ def _change(folders: Iterable[MemberFolder], change: Callable[[Messages], Messag
         need(snapshots, "no snapshot")
         recording = recording_of(folder, snapshots[-1].recording_id)
         end = recording.write(change(recording.read()))
-        stop_at(folder, recording.recording_id, end)
+        recording.stop_at(end)
         records = log_records(folder)
         at = next(at for at, record in enumerate(records) if record.at == snapshots[-1].at)
         records[at] = records[at].of_length(end)
         put_log_records(folder, records)
 
 
-def _one(run: RunCopy) -> list[MemberFolder]:
-    return [run.folder.member(run.members[-1])]
-
-
 def _all(run: RunCopy) -> list[MemberFolder]:
     """The members and companions that have snapshots; without any, one member."""
-    return [folder for folder in run.node_folders() if _snapshots(folder, of_module=True)] or _one(run)
+    return [folder for folder in run.node_folders() if _snapshots(folder, of_module=True)] or [run.last_member]
+
+
+def _place_of(messages: Messages, template: int) -> int:
+    what = f"no message of template {template} in a snapshot"
+    return place_of(messages, lambda message: message.template == template, what)
 
 
 def _adding(template: int, offset: int, number: int = 1) -> Callable[[Messages], Messages]:
     def changed(messages: Messages) -> Messages:
-        message = next((message for message in messages if message.template == template), None)
-        if message is None:
-            raise Lacking(f"no message of template {template} in a snapshot")
+        message = messages[_place_of(messages, template)]
         message.put(_HEADER + offset, "q", message.long(_HEADER + offset) + number)
         return messages
 
@@ -79,14 +79,7 @@ def _adding(template: int, offset: int, number: int = 1) -> Callable[[Messages],
 
 def _without(template: int) -> Callable[[Messages], Messages]:
     """Removes the first message of a template."""
-
-    def changed(messages: Messages) -> Messages:
-        at = next((at for at, message in enumerate(messages) if message.template == template), None)
-        if at is None:
-            raise Lacking(f"no message of template {template} in a snapshot")
-        return [*messages[:at], *messages[at + 1 :]]
-
-    return changed
+    return lambda messages: without(messages, _place_of(messages, template))
 
 
 def _other_state(messages: Messages) -> Messages:
@@ -99,7 +92,7 @@ def _other_state(messages: Messages) -> Messages:
 
 def the_state_of_a_service_differs_on_a_member(run: RunCopy) -> None:
     """A byte of a state on one member."""
-    _change(_one(run), _other_state, of_module=False)
+    _change([run.last_member], _other_state, of_module=False)
 
 
 def the_state_of_a_service_is_wrong_on_all_members(run: RunCopy) -> None:
@@ -114,7 +107,7 @@ def a_service_lost_a_session_on_all_members(run: RunCopy) -> None:
 
 def a_module_lost_a_session(run: RunCopy) -> None:
     """A session in one module's snapshot."""
-    _change(_one(run), _without(CLUSTER_SESSION), of_module=True)
+    _change([run.last_member], _without(CLUSTER_SESSION), of_module=True)
 
 
 def all_modules_lost_a_session(run: RunCopy) -> None:
@@ -169,7 +162,7 @@ def all_snapshots_are_of_another_term(run: RunCopy) -> None:
 
 def a_snapshot_breaks_off(run: RunCopy) -> None:
     """The end of a snapshot."""
-    _change(_one(run), lambda messages: messages[:-1], of_module=True)
+    _change([run.last_member], lambda messages: messages[:-1], of_module=True)
 
 
 # --- backups and standbys ---
@@ -179,9 +172,7 @@ def a_backup_has_another_byte(run: RunCopy) -> None:
     """A byte of a companion's log."""
     log = log_of(_companion(run))
     entries = log.read()
-    places = [at for at, entry in enumerate(entries) if operation_id(entry) is not None]
-    need(places, "no operation in its log")
-    entries[places[len(places) // 2]].message[-1] ^= 1
+    entries[place_in_the_middle(entries)].message[-1] ^= 1
     log.write(entries)
 
 
@@ -259,16 +250,12 @@ def the_folder_of_a_backup_is_gone(run: RunCopy) -> None:
 
 def the_list_of_companions_is_gone(run: RunCopy) -> None:
     """Companions.json."""
-    path = run.path / COMPANIONS
-    need(path.exists(), "no companions")
-    path.unlink()
+    remove(run.path / COMPANIONS, "no companions")
 
 
 def the_trace_of_a_backup_is_gone(run: RunCopy) -> None:
     """The trace of a companion."""
-    path = _companion(run).trace
-    need(path.exists(), "no trace of a backup")
-    path.unlink()
+    remove(_companion(run).trace, "no trace of a backup")
 
 
 def a_backup_had_its_log_before_it_was_committed(run: RunCopy) -> None:
@@ -295,28 +282,23 @@ def no_member_has_a_notice_of_a_standby(run: RunCopy) -> None:
         _drop_records(folder, lambda record: record.what == STANDBY_SNAPSHOT)
 
 
-def notices_of_a_standby_name_another_position(run: RunCopy) -> None:
+def _change_notices(run: RunCopy, change: Callable[[LogRecord], LogRecord]) -> None:
+    for folder in (run.folder.member(member) for member in run.members):
+        records = log_records(folder)
+        need(any(record.what == STANDBY_SNAPSHOT for record in records), "no notice of a standby")
+        put_log_records(folder, [change(one) if one.what == STANDBY_SNAPSHOT else one for one in records])
+
+
+@applied_by(_change_notices)
+def notices_of_a_standby_name_another_position(record: LogRecord) -> LogRecord:
     """The position in notices of a standby."""
-    for folder in (run.folder.member(member) for member in run.members):
-        records = log_records(folder)
-        need(any(record.what == STANDBY_SNAPSHOT for record in records), "no notice of a standby")
-        changed = [
-            replace(record, position=record.position - 96) if record.what == STANDBY_SNAPSHOT else record
-            for record in records
-        ]
-        put_log_records(folder, changed)
+    return replace(record, position=record.position - 96)
 
 
-def notices_of_a_standby_name_another_recording(run: RunCopy) -> None:
+@applied_by(_change_notices)
+def notices_of_a_standby_name_another_recording(record: LogRecord) -> LogRecord:
     """The recording in notices of a standby."""
-    for folder in (run.folder.member(member) for member in run.members):
-        records = log_records(folder)
-        need(any(record.what == STANDBY_SNAPSHOT for record in records), "no notice of a standby")
-        changed = [
-            replace(record, recording_id=record.recording_id + 50) if record.what == STANDBY_SNAPSHOT else record
-            for record in records
-        ]
-        put_log_records(folder, changed)
+    return replace(record, recording_id=record.recording_id + 50)
 
 
 _REPLAY = (Promise.SNAPSHOT_IS_REPLAY, Promise.STATES_AGREE)

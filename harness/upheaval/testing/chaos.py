@@ -24,7 +24,6 @@ from upheaval_chaos.faults import Fault, Group, MemberFault, MemberFaultKind, Me
 from upheaval_chaos.file_faults import FileFault
 from upheaval_chaos.host_faults import HostFault
 from upheaval_chaos.link_faults import LinkFault
-from upheaval_chaos.record import Proof
 from upheaval_chaos.target import LinkFaultKind
 from upheaval_node.suggestions import did_you_mean
 
@@ -229,13 +228,13 @@ class Chaos:
             self._require_component(fault.component)
             member_ids = fault.members.select(roster_of(target))
             self._require_free(member_ids, fault.component)
-            fault = replace(fault, members=_of_ids(member_ids))
+            fault = replace(fault, members=Group(tuple(Members(member_id=member_id) for member_id in member_ids)))
         if not self._active:
             self._witnesses.take_if_due()
         proof = self._driver.inject(name, fault)
         self._counts[kind] += 1
         active = self._active[name] = ActiveFault(self, name, fault, member_ids, str(proof))
-        _require(f"fault {name!r}", proof)
+        proof.require(f"fault {name!r}")
         return active
 
     def heal(self, fault: ActiveFault | str | None = None) -> None:
@@ -336,7 +335,7 @@ class Chaos:
         if self._active.pop(name, None) is None:
             known = ", ".join(self._active) or "none"
             raise UsageError(f"fault {name!r} is not there: there is {known}")
-        _require(f"fault {name!r} healed", self._driver.heal(name))
+        self._driver.heal(name).require(f"fault {name!r} healed")
         self._witnesses.note_heal()
 
 
@@ -348,15 +347,6 @@ def _names_roles(fault: Fault) -> bool:
         whom = [fault.sources, fault.targets] if isinstance(fault, LinkFault | DatagramFault) else []
     parts = [part for who in whom for part in (who.parts if isinstance(who, Group) else (who,))]
     return any(isinstance(part, Members) and part.selector in _ROLES for part in parts)
-
-
-def _of_ids(member_ids: Sequence[int]) -> Group:
-    return Group(tuple(Members(member_id=member_id) for member_id in member_ids))
-
-
-def _require(what: str, proof: Proof) -> None:
-    if not proof.holds:
-        raise UnknownOutcome(f"{what}, {proof}")
 
 
 def _kind_of(fault: Fault | str) -> str:

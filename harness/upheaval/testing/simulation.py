@@ -42,17 +42,7 @@ class SimulatedBackend(SimulatedTarget):
         origin: Source | None = None,
     ) -> None:
         cluster = SimulatedCluster(
-            World(seed),
-            members=spec.members,
-            settings=member_settings(spec),
-            service=spec.service,
-            more_services=spec.more_services,
-            source=spec.source,
-            model=spec.model,
-            schema=spec.schema,
-            planted=spec.planted,
-            folder=folder,
-            traces_protocol=True,
+            World(seed), spec, settings=member_settings(spec), folder=folder, traces_protocol=True
         )
         super().__init__(cluster)
         self._clients = 0

@@ -72,9 +72,10 @@ def to_fields(a: Side, b: Side) -> Mapping[str, Any]:
 
 def rows_of(a: Side, b: Side) -> list[Row]:
     """Verdicts, load, latencies, then each final position and each fault."""
+    in_one = [sentence for sentence in (*a.broken, *b.broken) if sentence not in a.broken or sentence not in b.broken]
     return [
         Row("verdict", a.verdict, b.verdict, "" if a.verdict == b.verdict else "differs"),
-        Row("not valid", _listed(a.broken) or "-", _listed(b.broken) or "-", _listed(_in_one(a.broken, b.broken))),
+        Row("not valid", "; ".join(a.broken) or "-", "; ".join(b.broken) or "-", "; ".join(in_one)),
         _times("length", a.figures.length_ns, b.figures.length_ns),
         *_counts(a.figures, b.figures),
         _numbers("operations a second", a.figures.rate, b.figures.rate),
@@ -188,11 +189,3 @@ def _row(what: str, a: float | None, b: float | None, shown: Callable[[float], s
     if a is None or b is None or a == b:
         return Row(what, first, second)
     return Row(what, first, second, f"{'+' if b > a else '-'}{shown(abs(b - a))}")
-
-
-def _listed(sentences: Sequence[str]) -> str:
-    return "; ".join(sentences)
-
-
-def _in_one(a: Sequence[str], b: Sequence[str]) -> list[str]:
-    return [sentence for sentence in (*a, *b) if sentence not in a or sentence not in b]

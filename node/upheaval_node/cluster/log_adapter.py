@@ -1,8 +1,8 @@
 """Reads log entries on a member that does not write them: a follower, or a member that replays its own log.
 
-The log is read in blocks of frames. Session messages are frequent and cost a few index operations each: only the last
-timestamp per session is kept. Every other entry is decoded and passed to the module. Of commit positions, it knows only
-the limit of each poll.
+The log is read in blocks of frames. Session messages are frequent and cost a few index operations each: only their ids
+are read. Every other entry is decoded and passed to the module. Of commit positions, it knows only the limit of each
+poll.
 """
 
 from typing import Protocol
@@ -20,7 +20,6 @@ from upheaval_node.protocol.session_header import (
     HEADER_LONG,
     SESSION_LONG,
     SHORTEST_FRAME,
-    TIMESTAMP_LONG,
 )
 from upheaval_node.types import FRAME_HEADER_LENGTH, MAX_POSITION, NULL_POSITION, Now
 
@@ -28,8 +27,8 @@ from upheaval_node.types import FRAME_HEADER_LENGTH, MAX_POSITION, NULL_POSITION
 class LogHandler(Protocol):
     """Takes the entries of the log."""
 
-    def on_log_messages(self, timestamps: dict[int, int]) -> None:
-        """Take the last timestamp of every session in a part of the log. Negative ids are messages of services."""
+    def on_log_messages(self, ids: list[int]) -> None:
+        """Take the session id of each message in a part of the log. Negative ids are those of services' messages."""
 
     def on_log_entry(self, now: Now, entry: Message, end_position: int) -> bool:
         """Take any other entry. Returns True when no later entry may be read in this turn."""
@@ -107,7 +106,7 @@ class LogAdapter:
         longs = data.cast("q")
         limit = len(data)
         position = block.start
-        timestamps: dict[int, int] = {}
+        ids: list[int] = []
         offset = frames = 0
         while offset < limit:
             word = offset >> 2
@@ -120,27 +119,27 @@ class LogAdapter:
                 and length >= SHORTEST_FRAME
                 and longs[long + HEADER_LONG] & ANY_VERSION_MASK == ANY_VERSION_WORD
             ):
-                timestamps[longs[long + SESSION_LONG]] = longs[long + TIMESTAMP_LONG]
+                ids.append(longs[long + SESSION_LONG])
                 position += aligned
             else:
                 self._position = position
-                if timestamps:
-                    self._on_messages(timestamps)
-                    timestamps = {}
+                if ids:
+                    self._on_messages(ids)
+                    ids = []
                 position += aligned
                 if self._on_frame(now, data[offset : offset + length], words[word + 1], position):
                     self._position = position
                     return frames
             offset += aligned
         self._position = position
-        if timestamps:
-            self._on_messages(timestamps)
+        if ids:
+            self._on_messages(ids)
         return frames
 
-    def _on_messages(self, timestamps: dict[int, int]) -> None:
+    def _on_messages(self, ids: list[int]) -> None:
         # A whole message ends any partial entry before it.
         self._entry_start = NULL_POSITION
-        self._handler.on_log_messages(timestamps)
+        self._handler.on_log_messages(ids)
 
     def _on_frame(self, now: Now, frame: memoryview, kind: int, end: int) -> bool:
         """Handle a frame other than a whole session message. Returns whether to stop after it."""
@@ -168,6 +167,6 @@ class LogAdapter:
         if decoded is None:
             return False
         if isinstance(decoded, cm.SessionMessageHeader):
-            self._handler.on_log_messages({decoded.cluster_session_id: decoded.timestamp})
+            self._handler.on_log_messages([decoded.cluster_session_id])
             return False
         return self._handler.on_log_entry(now, decoded, end)

@@ -148,7 +148,7 @@ class LogRecording:
         while not call.done:
             yield
         while True:
-            error = self._error_of(call)
+            error = call.error or self._start_error
             if error is not None:
                 raise PeerError(f"the log is not recorded: {error}")
             match = find_recording_counter(self._context, session_id, self.recording_id)
@@ -158,9 +158,6 @@ class LogRecording:
                 self.has_stopped = False
                 return
             yield
-
-    def _error_of(self, call: PendingCall) -> str | None:
-        return call.error or self._start_error
 
     def on_late_error(self, error: LateError) -> None:
         """Note an error of the archive. If it concerns the start of the recording, `start` raises it."""

@@ -63,10 +63,9 @@ class ReplicatedState:
 
     # --- log entries ---
 
-    def on_log_messages(self, timestamps: dict[int, int]) -> None:
-        """Note the activity of sessions, and the service messages that are in the log."""
-        self.sessions.on_log_activity(timestamps)
-        for message_id in timestamps:
+    def on_log_messages(self, ids: list[int]) -> None:
+        """Note the service messages that are in the log."""
+        for message_id in ids:
             if message_id < 0:
                 service_id = service_of(message_id)
                 if service_id < len(self.pending_messages):

@@ -68,7 +68,6 @@ class ClusterSession:
     initial: InitVar[SessionState] = SessionState.INIT
     principal: bytes = b""
     opened_log_position: Position = NULL_POSITION
-    last_log_timestamp: int = 0
     close_reason: cm.CloseReason | None = None
     event_code: cm.EventCode = cm.EventCode.OK
     event_detail: str = ""

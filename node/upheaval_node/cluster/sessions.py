@@ -288,13 +288,6 @@ class SessionManager:
 
     # --- from the log ---
 
-    def on_log_activity(self, timestamps: dict[int, int]) -> None:
-        """Note the last timestamp of each session in a block of the log."""
-        for session_id, timestamp in timestamps.items():
-            session = self.sessions.get(session_id)
-            if session is not None:
-                session.last_log_timestamp = timestamp
-
     def on_log_open(self, now: Now, event: cm.SessionOpenEvent, end_position: int) -> None:
         """Open a session from the log. `end_position` is the end of its open event."""
         session = ClusterSession(
@@ -306,7 +299,6 @@ class SessionManager:
             SessionState.OPEN,
             principal=event.encoded_principal,
             opened_log_position=Position(end_position),
-            last_log_timestamp=event.timestamp,
         )
         self._add(session)
         self.next_session_id = max(self.next_session_id, session.id + 1)

@@ -51,14 +51,14 @@ _MESSAGE_HEADER: Final = struct.Struct("<HHHH")
 
 @dataclass(frozen=True, slots=True)
 class MarkFileContent(Generic[Header]):
-    """The content of a mark file. `is_legacy`: written without a message header by an early release.
+    """The content of a mark file.
 
-    `schema_version` and `block_length` (bytes) are those of the message header, 0 without one.
+    `schema_version` and `block_length` (bytes) are those of the message header; 0 without one, as in a file of an early
+    release.
     """
 
     header: Header
     errors: list[ErrorRecord]
-    is_legacy: bool
     schema_version: int = 0
     block_length: int = 0
 
@@ -117,9 +117,9 @@ def _read(kind: type[Header], read: Callable[[int, int], bytes]) -> MarkFileCont
     length = header.error_buffer_length
     errors = read_errors(read(start, length)) if 0 < length <= MAX_ERROR_BUFFER_LENGTH else []
     if is_legacy:
-        return MarkFileContent(header, errors, is_legacy)
+        return MarkFileContent(header, errors)
     block_length, _, _, version = _MESSAGE_HEADER.unpack_from(head)
-    return MarkFileContent(header, errors, is_legacy, version, block_length)
+    return MarkFileContent(header, errors, version, block_length)
 
 
 def _decode(kind: type[Header], head: bytes) -> tuple[Header, bool]:
@@ -160,14 +160,12 @@ class MarkFile(Generic[Header]):
         """
         if not ERROR_BUFFER_LENGTH <= error_buffer_length <= MAX_ERROR_BUFFER_LENGTH:
             raise UsageError(f"error buffer of {error_buffer_length} bytes")
-        self.previous_errors: list[ErrorRecord] = []
         kind = type(header)
         self._version = ARCHIVE_MARK_VERSION if kind is ArchiveMarkHeader else CLUSTER_MARK_VERSION
         exists = _has_content(storage, path)
         if exists:
             old = read_mark_file(storage, path, kind)
             self._check_takeover(path, old.header, header, now_ms, liveness_timeout_ms)
-            self.previous_errors = old.errors
             header = _with_candidate_term(header, old.header)
         else:
             header = _with_candidate_term(header, None)

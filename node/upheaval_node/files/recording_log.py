@@ -103,11 +103,6 @@ class RecordingLog:
         """The base position of the term. Raises `UsageError` when it is unknown."""
         return self.get_term_entry(leadership_term_id).term_base_log_position
 
-    def get_term_timestamp(self, leadership_term_id: TermId) -> int:
-        """When the term began, -1 when it is unknown."""
-        entry = self._terms.get(leadership_term_id)
-        return NULL_VALUE if entry is None else entry.timestamp
-
     def get_latest_snapshot(self, service_id: int = CONSENSUS_MODULE_ID) -> Entry | None:
         """The newest valid snapshot entry of a service (-1: of the consensus module) that belongs to a valid set."""
         for index in range(len(self._entries) - 1, -1, -1):

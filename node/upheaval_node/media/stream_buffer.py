@@ -281,11 +281,6 @@ class StreamBuffer:
             elif index >= begin:
                 cursor.number = self._first_number + self._index_of(cursor.read_position)
 
-    @property
-    def held_bytes(self) -> int:
-        """Bytes of frames in memory (diagnostics and tests)."""
-        return sum(len(block.data) for block in self._blocks) + (len(self.open) if self.open else 0)
-
 
 def _joined(blocks: list[Block], term_mask: int) -> list[Block]:
     """The same bytes, with small blocks of one term joined. Padding stays alone, as it is longer than its bytes."""

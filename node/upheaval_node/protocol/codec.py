@@ -368,10 +368,6 @@ class MessageSchema:
             self._by_template[template_id] = mapped
             self._by_class[cls] = (mapped, header)
 
-    def template_id(self, buffer: Buffer) -> int:
-        """The template id of the message, after a check of length and schema id (`DecodeError`)."""
-        return self.raw.header(buffer)[1]
-
     def encode(self, message: Message) -> bytes:
         """Header and body. Raises `UsageError` when a value does not fit its field."""
         mapped, header = self._lookup(type(message))

@@ -60,9 +60,9 @@ ARCHIVE_LOCAL_CONTROL_CHANNEL: Final = "aeron:ipc"
 # --- versions -----------------------------------------------------------------------------------------------------
 
 
-def semantic_version(major: int, minor: int, patch: int = 0) -> int:
-    """A version as one number, as messages and files carry it (Agrona: SemanticVersion)."""
-    return major << 16 | minor << 8 | patch
+def semantic_version(major: int, minor: int) -> int:
+    """A version without a patch as one number, as messages and files carry it (Agrona: SemanticVersion)."""
+    return major << 16 | minor << 8
 
 
 def version_text(version: int) -> str:

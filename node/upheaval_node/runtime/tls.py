@@ -99,7 +99,6 @@ class TlsIdentity:
         self.rules = rules or TlsRules()
         self.on_secured: Callable[[Peer], None] | None = None
         self.on_refused: Callable[[Refusal, str], None] | None = None
-        self.refused_count = 0
         self._files = files
         self._client, self._server, own = _read(files)
         self.name, self.not_after, self.authority = own
@@ -124,7 +123,6 @@ class TlsIdentity:
 
     def refused(self, refusal: Refusal, peer: str) -> None:
         """A connection failed, whichever end refused it."""
-        self.refused_count += 1
         if self.on_refused is not None:
             self.on_refused(refusal, split_name(peer)[1])
 

@@ -21,11 +21,11 @@ _HEADER: Final = "message header"
 class SbeMessage(SbeValues):
     """A message with the values of its fields. It cannot be changed."""
 
-    __slots__ = ("_rest", "_type", "_version")
+    __slots__ = ("_rest", "_type")
 
-    def __init__(self, kind: "MessageType", fields: Mapping[str, Value], version: int, rest: bytes = b"") -> None:
+    def __init__(self, kind: "MessageType", fields: Mapping[str, Value], rest: bytes) -> None:
         super().__init__(fields)
-        self._type, self._version, self._rest = kind, version, rest
+        self._type, self._rest = kind, rest
 
     def encode(self) -> bytes:
         """Header and message, in the version of the schema. Raises `UsageError` for a value that does not fit."""
@@ -41,22 +41,9 @@ class SbeMessage(SbeValues):
         return f"{self._type.name}{super().__str__()}{rest}"
 
 
-# A message has the fields of its schema as attributes, so what else there is to know of it is asked of functions.
-
-
 def message_type(message: SbeMessage) -> "MessageType":
-    """What kind of message it is."""
+    """What kind of message it is. A function, because a message has the fields of its schema as attributes."""
     return message._type
-
-
-def writer_version(message: SbeMessage) -> int:
-    """The version of the schema that its writer had."""
-    return message._version
-
-
-def bytes_after(message: SbeMessage) -> bytes:
-    """What the payload has after the message: padding, what a later version added, or another message."""
-    return message._rest
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,4 +125,4 @@ class SbeSchema:
             values = kind.block.read(cursor, length)
         except SbeError as error:
             raise SbeError(f"{kind.name}: {error}") from error
-        return SbeMessage(kind, values, version, bytes(payload[cursor.offset :]))
+        return SbeMessage(kind, values, bytes(payload[cursor.offset :]))

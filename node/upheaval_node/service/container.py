@@ -187,7 +187,7 @@ class ServiceContainer:
         self._states.enter(ContainerState.CLOSED)
         if was_active:
             self._call_on_terminate()
-        self._leave_log(LogState.NONE)
+        self._leave_log()
         for session in self.view.sessions.values():
             session.disconnect()
         if self._loading is not None:
@@ -385,7 +385,7 @@ class ServiceContainer:
     def _start_join(self, join: cm.JoinLog) -> None:
         """Join a log. A join that still awaits its image is abandoned: its module does not wait for the ack."""
         if self._log_states.current is LogState.AWAIT_IMAGE:
-            self._leave_log(LogState.NONE)
+            self._leave_log()
         if join.role != ClusterRole.LEADER:
             self._disconnect_egress()
         if join.log_position != self.view.log_position:
@@ -444,19 +444,19 @@ class ServiceContainer:
 
     def _close_log(self) -> None:
         self.view.log_position = max(self.view.log_position, self._log.position)
-        self._leave_log(LogState.NONE)
+        self._leave_log()
         self._disconnect_egress()
         self._change_role(ClusterRole.FOLLOWER)
 
-    def _leave_log(self, state: LogState) -> None:
+    def _leave_log(self) -> None:
         self._joining = None
         self._owes_ack = False
         self._log.detach()
         if self._log_subscription is not None:
             self._log_subscription.close()
             self._log_subscription = None
-        if self._log_states.current is not state:
-            self._log_states.enter(state)
+        if self._log_states.current is not LogState.NONE:
+            self._log_states.enter(LogState.NONE)
 
     def _disconnect_egress(self) -> None:
         for session in self.view.sessions.values():

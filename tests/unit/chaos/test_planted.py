@@ -45,7 +45,7 @@ def test_the_node_knows_nothing_of_planted_bugs() -> None:
 
 def test_a_bug_stays_in_the_cluster_that_it_was_put_into() -> None:
     """Two clusters step by step in one thread, one of them wrong: alone, only its leader goes on answering."""
-    clusters = [SimulatedCluster(World(seed=3), planted=planted) for planted in (None, BUG)]
+    clusters = [SimulatedCluster(World(seed=3), ClusterSpec(planted=planted)) for planted in (None, BUG)]
     loads = [_lead_under_load(cluster) for cluster in clusters]
     for cluster in clusters:
         leader = cluster.leader()
@@ -75,7 +75,7 @@ def _lead_under_load(cluster: SimulatedCluster) -> Load:
 def test_the_manifest_names_the_bug(tmp_path: Path) -> None:
     for planted in (None, BUG):
         folder = RunFolder(tmp_path / str(planted))
-        SimulatedCluster(World(seed=1), folder=folder, planted=planted).write()
+        SimulatedCluster(World(seed=1), ClusterSpec(planted=planted), folder=folder).write()
         assert folder.read_manifest().planted == planted
 
 

@@ -13,6 +13,7 @@ from upheaval.runtimes.simulated.companion import SimulatedCompanion, make_backu
 from upheaval.runtimes.simulated.gate import make_gate
 from upheaval.runtimes.simulated.standby import make_standby
 from upheaval.runtimes.simulated.world import World
+from upheaval.system import ClusterSpec
 from upheaval_chaos.planted.bug import PlantedBug
 from upheaval_chaos.planted.catalogue import AREAS, CATALOGUE
 from upheaval_node.settings import profile_settings
@@ -61,7 +62,7 @@ def test_areas_are_told_apart_and_hold_every_bug() -> None:
 def test_a_companion_has_the_bug_of_its_cluster() -> None:
     companions = []
     for planted in (None, "backup-a-frame-ahead"):
-        cluster = SimulatedCluster(World(seed=1), planted=planted)
+        cluster = SimulatedCluster(World(seed=1), ClusterSpec(planted=planted))
         cluster.start_all()
         companion = make_backup(cluster, CompanionConfig("backup-0"))
         companion.start()

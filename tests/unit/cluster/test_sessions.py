@@ -442,14 +442,6 @@ def test_a_session_that_the_log_closes_is_gone() -> None:
     assert list(world.sessions.open) == [9]
 
 
-def test_what_a_follower_reads_is_the_last_activity_of_a_session() -> None:
-    world = PartsWorld()
-    world.sessions.on_log_open(world.now, cm.SessionOpenEvent(TERM - 1, 1, 8, 5, 102, "aeron:tcp?endpoint=x:1"), 128)
-    assert world.sessions.sessions[8].last_log_timestamp == 5
-    world.sessions.on_log_activity({8: 77, -3: 99, 12: 99})
-    assert world.sessions.sessions[8].last_log_timestamp == 77
-
-
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.sampled_from(["connect", "close", "lose", "tick", "election", "service"]), max_size=25))
 def test_open_is_always_the_open_part_of_all_sessions(actions: list[str]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.built_runs import BuiltRun, built_calls, session_message, session_open
-from upheaval.checkers.history.search import linearizable_by_search
+from support.search import linearizable_by_search
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Verdict

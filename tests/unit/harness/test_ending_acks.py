@@ -3,15 +3,15 @@
 import pytest
 
 from upheaval.checkers.evidence.troubles import Trouble
-from upheaval.checkers.protocol.ending_acks import Ended, EndingAcks, problems
+from upheaval.checkers.protocol.ending_acks import EndingAcks, Life, problems
 from upheaval_node.types import S
 
 TIMEOUT_NS = 5 * S
 POSITION, TERM = 640, 3
 
 
-def ended(member_id: int, ended_ns: int, acks: EndingAcks) -> Ended:
-    return Ended(member_id, POSITION, ended_ns, TERM, TERM, acks)
+def ended(member_id: int, ended_ns: int, acks: EndingAcks) -> Life:
+    return Life(member_id, POSITION, TERM, TERM, ended_ns=ended_ns, acks=acks)
 
 
 def judged(*troubles: Trouble, has_acknowledged: bool = False) -> list[tuple[int, str]]:

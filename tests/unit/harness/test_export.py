@@ -11,9 +11,9 @@ from hypothesis import given, strategies as st
 
 from support.examples import examples
 from support.lone_histories import register_history
+from support.search import linearizable_by_search
 from upheaval.checkers.history.foreign import read_foreign
 from upheaval.checkers.history.models.table import KEY_MODELS
-from upheaval.checkers.history.search import linearizable_by_search
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
 from upheaval.records import Function, Json, Manifest, Operation, Outcome, RunFolder

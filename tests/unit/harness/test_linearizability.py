@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from support.examples import examples
+from support.search import linearizable_by_search
 from upheaval.checkers.history.columns import LogEntry, PlacedHistory
 from upheaval.checkers.history.model import Model
-from upheaval.checkers.history.search import linearizable_by_search
 from upheaval.checkers.history.witness import linearizable
 from upheaval.checkers.verdict import Verdict
 from upheaval.records import WORKBENCH, Function, Json, Operation, Outcome

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, strategies as st
 
 from support.examples import examples
+from support.search import linearizable_by_search
 from upheaval.checkers.history.illegal_prefix import illegal_prefix
 from upheaval.checkers.history.models.sequential import KeyModel
 from upheaval.checkers.history.models.table import KEY_MODELS, KV, LIST, MUTEX, QUEUE, REGISTER, SET, WORKBENCH_MODEL
-from upheaval.checkers.history.search import linearizable_by_search, parts, search_keys
+from upheaval.checkers.history.search import parts, search_keys
 from upheaval.checkers.verdict import Verdict
 from upheaval.records import FieldError, Function, Json, Operation, Outcome
 

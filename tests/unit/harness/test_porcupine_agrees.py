@@ -9,9 +9,9 @@ from random import Random
 import pytest
 
 from support.lone_histories import register_history
+from support.search import linearizable_by_search
 from upheaval.checkers.history.foreign import read_foreign
 from upheaval.checkers.history.models.table import KEY_MODELS
-from upheaval.checkers.history.search import linearizable_by_search
 from upheaval.records import Function, Json, Operation, Outcome
 from upheaval.records.exported import FORMATS
 

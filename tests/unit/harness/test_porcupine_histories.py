@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from support.search import linearizable_by_search
 from upheaval.checkers.history.illegal_prefix import illegal_prefix
 from upheaval.checkers.history.models.sequential import KeyModel
 from upheaval.checkers.history.models.table import REGISTER
-from upheaval.checkers.history.search import KeySearch, Prunings, linearizable_by_search, parts, search_keys
+from upheaval.checkers.history.search import KeySearch, Prunings, parts, search_keys
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
 from upheaval.records import Function, Operation, Outcome

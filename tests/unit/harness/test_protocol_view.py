@@ -7,7 +7,7 @@ import pytest
 
 from upheaval.cli.main import main
 from upheaval.errors import UsageError
-from upheaval.records import Choice, Manifest, RunFolder, chosen, plain_lines, read_entries, seed_lines
+from upheaval.records import Choice, Manifest, RunFolder, chosen, column_lines, plain_lines, read_entries
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.message import Message
 from upheaval_node.protocol_trace import Observation, Observer
@@ -160,19 +160,19 @@ def test_the_plain_view_has_every_field_and_the_state_changes(run: RunFolder) ->
 
 def test_the_seed_notation_is_that_of_the_documents(run: RunFolder) -> None:
     choice = Choice(messages=frozenset(["NewLeadershipTerm"]))
-    lines = seed_lines(chosen(read_entries(run), choice))
+    lines = column_lines(chosen(read_entries(run), choice))
     assert lines[0] == f"member 1 in LEADER_LOG_REPLICATION, to member 0: {DOCUMENTS_LINE}"
     assert lines[1].startswith("member 1 in LEADER_REPLAY, to member 2: ")
     assert lines[2].startswith("member 1 onCanvassPosition, to member 0: ")
     assert lines[2].endswith(
         "|timestamp=1737306989974|leaderMemberId=1|logSessionId=-2066487224|appVersion=1|isStartup=TRUE"
     )
-    masked = seed_lines(chosen(read_entries(run), choice), masked=frozenset(["timestamp"]))
+    masked = column_lines(chosen(read_entries(run), choice), masked=frozenset(["timestamp"]))
     assert "|timestamp=*|" in masked[0]
 
 
 def test_several_messages_in_the_seed_notation_are_named(run: RunFolder) -> None:
-    lines = seed_lines(chosen(read_entries(run), Choice()))
+    lines = column_lines(chosen(read_entries(run), Choice()))
     assert len(lines) == 4
     assert " payload: CanvassPosition logLeadershipTermId=2|" in lines[2]
 
@@ -183,7 +183,7 @@ def test_the_seed_notation_has_the_fields_of_the_documents_only(run: RunFolder) 
     writer.other(cm.ServiceTerminationPosition(96, True), 104)
     writer.done()
     choice = Choice(members=frozenset([2]))
-    assert seed_lines(chosen(read_entries(run), choice)) == [
+    assert column_lines(chosen(read_entries(run), choice)) == [
         "member 2, to service control: payload: JoinLog "
         "logPosition=0|maxLogPosition=96|memberId=2|logSessionId=7|logStreamId=100|isStartup=TRUE|role=0|logChannel=aeron:ipc",
         "member 2, to service control: payload: ServiceTerminationPosition logPosition=96",

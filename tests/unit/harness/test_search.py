@@ -7,10 +7,11 @@ from hypothesis import given, strategies as st
 
 from support.examples import examples
 from support.lone_histories import is_linearizable, register_history
+from support.search import linearizable_by_search
 from upheaval.checkers.history.illegal_prefix import POSSIBLE_MAX, IllegalPrefix, illegal_prefix
 from upheaval.checkers.history.models.sequential import KeyModel
 from upheaval.checkers.history.models.table import KV, LIST, REGISTER, WORKBENCH_MODEL
-from upheaval.checkers.history.search import KeySearch, Prunings, linearizable_by_search, parts, search_keys
+from upheaval.checkers.history.search import KeySearch, Prunings, parts, search_keys
 from upheaval.checkers.verdict import Verdict
 from upheaval.records import Function, Json, Operation, Outcome
 

@@ -3,7 +3,7 @@
 from collections import Counter, deque
 from collections.abc import Callable
 
-from upheaval.checkers.history.search import linearizable_by_search
+from support.search import linearizable_by_search
 from upheaval.checkers.verdict import Verdict
 from upheaval.records import (
     WORKBENCH,

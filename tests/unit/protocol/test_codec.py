@@ -106,7 +106,7 @@ def test_left_out_fields_are_null_and_absent_texts_are_empty() -> None:
 def test_the_worked_example_of_a_keep_alive_gives_its_bytes() -> None:
     encoded = cm.SCHEMA.encode(cm.SessionKeepAlive(leadership_term_id=3, cluster_session_id=42))
     assert encoded.hex(" ") == "10 00 05 00 6f 00 11 00 03 00 00 00 00 00 00 00 2a 00 00 00 00 00 00 00"
-    assert cm.SCHEMA.template_id(encoded) == 5
+    assert cm.SCHEMA.raw.header(encoded)[1] == 5
 
 
 def test_enum_fields_hold_members_and_numbers_that_are_unknown() -> None:
@@ -143,7 +143,7 @@ def test_an_unknown_template_is_none_and_a_foreign_schema_an_error() -> None:
     with pytest.raises(DecodeError):
         am.SCHEMA.decode(encoded)
     with pytest.raises(DecodeError):
-        cm.SCHEMA.template_id(am.SCHEMA.encode(am.KeepAliveRequest(1, 2)))
+        cm.SCHEMA.raw.header(am.SCHEMA.encode(am.KeepAliveRequest(1, 2)))
 
 
 @pytest.mark.parametrize("offset", [-1, 24, 1000])

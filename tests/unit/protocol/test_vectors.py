@@ -23,7 +23,7 @@ def message_of(vector: Vector, encoded: bytes) -> Message:
 
 
 def has_null_boolean(vector: Vector) -> bool:
-    table = vector.schema.table.messages[vector.schema.template_id(vector.encoded)].block
+    table = vector.schema.table.messages[vector.schema.raw.header(vector.encoded)[1]].block
     names = [field.name for field in table.fields if field.enum == "BooleanType"]
     return any(vector.block.fields[name] == NULL_INT32 for name in names)
 
@@ -40,7 +40,7 @@ def longer(vector: Vector, extra: bytes, version: int) -> bytes:
 
 def test_all_vectors_are_there_and_every_message_of_every_schema_has_some() -> None:
     assert len(vectors()) == 920
-    seen = Counter((v.schema.table.name, v.schema.template_id(v.encoded)) for v in vectors())
+    seen = Counter((v.schema.table.name, v.schema.raw.header(v.encoded)[1]) for v in vectors())
     assert set(seen) == {(name, template) for name, schema in SCHEMAS.items() for template in schema.table.messages}
 
 

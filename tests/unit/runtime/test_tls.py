@@ -183,7 +183,6 @@ def test_who_shows_no_certificate_or_speaks_no_tls_is_refused(loop: Loop) -> Non
         sock.sendall(b"GET / HTTP/1.0\r\n\r\n")
         run_until(loop, lambda: len(there.refusals) == 3)
     assert there.refused == ["no-certificate", "not-tls", "not-tls"]
-    assert there.identity.refused_count == 3
 
 
 def test_the_one_that_is_refused_says_why(loop: Loop) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
-from upheaval.campaign.goals.goal import GoalArea
+from upheaval.campaign.goals.goal import GoalArea, died_in
 from upheaval.campaign.goals.traced_run import CLOSED, Span, TracedRun
 from upheaval.records.companions import BACKING_UP
 from upheaval.records.session_ends import SessionCause
@@ -15,7 +15,7 @@ from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import NEVER_NS
 
 FAULTS: Final = GoalArea("faults")
-goal = FAULTS.goal
+add, goal = FAULTS.add, FAULTS.goal
 
 
 def _most_down(run: TracedRun) -> int:
@@ -48,9 +48,7 @@ def _refused(run: TracedRun) -> bool:
     return any(life.status not in (None, 0) and not life.elections for lives in run.lives for life in lives)
 
 
-@goal("dies-in-canvass", "a process ends while it canvasses")
-def _dies_in_canvass(run: TracedRun) -> bool:
-    return any(span.has_died for span in run.in_states("CANVASS"))
+add("dies-in-canvass", "a process ends while it canvasses", died_in("CANVASS"))
 
 
 @goal("restart-within-a-term", "a follower restarts, and joins the term that it was in")

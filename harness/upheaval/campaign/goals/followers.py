@@ -2,11 +2,11 @@
 
 from typing import Final
 
-from upheaval.campaign.goals.goal import GoalArea
+from upheaval.campaign.goals.goal import GoalArea, died_in, moved
 from upheaval.campaign.goals.traced_run import CLOSED, Span, TracedRun
 
 FOLLOWERS: Final = GoalArea("followers")
-goal = FOLLOWERS.goal
+add, goal = FOLLOWERS.add, FOLLOWERS.goal
 
 CATCHING_UP: Final = ("FOLLOWER_CATCHUP_INIT", "FOLLOWER_CATCHUP_AWAIT", "FOLLOWER_CATCHUP")
 
@@ -72,14 +72,8 @@ def _replicates_several(run: TracedRun) -> bool:
     return False
 
 
-@goal("replication-gives-up", "the copy of a missed term is abandoned")
-def _replication_fails(run: TracedRun) -> bool:
-    return run.moved("FOLLOWER_LOG_REPLICATION", "INIT")
-
-
-@goal("dies-in-replication", "a process ends while it copies a missed term")
-def _dies_in_replication(run: TracedRun) -> bool:
-    return any(span.has_died for span in run.in_states("FOLLOWER_LOG_REPLICATION"))
+add("replication-gives-up", "the copy of a missed term is abandoned", moved("FOLLOWER_LOG_REPLICATION", "INIT"))
+add("dies-in-replication", "a process ends while it copies a missed term", died_in("FOLLOWER_LOG_REPLICATION"))
 
 
 @goal("follower-catches-up", "a member reads a replay of the leader's log, up to the live log")
@@ -93,9 +87,7 @@ def _catch_up_at_once(run: TracedRun) -> bool:
     return any(one.member_id < other.member_id and one.overlaps(other) for one in spans for other in spans)
 
 
-@goal("catch-up-gives-up", "a catch-up is abandoned while it reads")
-def _catch_up_fails(run: TracedRun) -> bool:
-    return run.moved("FOLLOWER_CATCHUP", "INIT")
+add("catch-up-gives-up", "a catch-up is abandoned while it reads", moved("FOLLOWER_CATCHUP", "INIT"))
 
 
 @goal("catch-up-without-a-replay", "a member that asked for a replay to catch up does not get it")
@@ -103,9 +95,7 @@ def _catch_up_unanswered(run: TracedRun) -> bool:
     return run.moved("FOLLOWER_CATCHUP_AWAIT", "INIT")
 
 
-@goal("dies-in-catch-up", "a process ends while it catches up")
-def _dies_in_catch_up(run: TracedRun) -> bool:
-    return any(span.has_died for span in run.in_states(*CATCHING_UP))
+add("dies-in-catch-up", "a process ends while it catches up", died_in(*CATCHING_UP))
 
 
 @goal("leader-lost-in-catch-up", "a leader dies or loses its term while another member catches up")
@@ -124,14 +114,8 @@ def _replay_of_part(run: TracedRun) -> bool:
     return run.moved("FOLLOWER_REPLAY", "CANVASS")
 
 
-@goal("replay-gives-up", "a follower's replay is abandoned")
-def _replay_fails(run: TracedRun) -> bool:
-    return run.moved("FOLLOWER_REPLAY", "INIT")
-
-
-@goal("dies-in-replay", "a follower's process ends before it has replayed its log")
-def _dies_in_replay(run: TracedRun) -> bool:
-    return any(span.has_died for span in run.in_states("FOLLOWER_REPLAY"))
+add("replay-gives-up", "a follower's replay is abandoned", moved("FOLLOWER_REPLAY", "INIT"))
+add("dies-in-replay", "a follower's process ends before it has replayed its log", died_in("FOLLOWER_REPLAY"))
 
 
 @goal("follower-misses-a-term", "a member takes part in no moment of a term that another one led")

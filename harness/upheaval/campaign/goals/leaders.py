@@ -4,13 +4,13 @@ from collections import defaultdict
 from itertools import pairwise
 from typing import Final
 
-from upheaval.campaign.goals.goal import GoalArea
+from upheaval.campaign.goals.goal import GoalArea, died_in
 from upheaval.campaign.goals.traced_run import CLOSED, Span, TracedRun
 from upheaval_node.trace_kinds import ElectionCause
 from upheaval_node.types import S
 
 LEADERS: Final = GoalArea("leaders")
-goal = LEADERS.goal
+add, goal = LEADERS.add, LEADERS.goal
 
 LEADERLESS_NS: Final = 10 * S
 ELECT: Final = ("LEADER_LOG_REPLICATION", "LEADER_REPLAY", "LEADER_INIT", "LEADER_READY")
@@ -94,9 +94,7 @@ def _all_lead(run: TracedRun) -> bool:
     return 1 < run.members == len({member_id for _, member_id in _terms(run)})
 
 
-@goal("leader-alone", "the only member of a cluster leads")
-def _alone(run: TracedRun) -> bool:
-    return run.members == 1 and bool(run.leaderships)
+add("leader-alone", "the only member of a cluster leads", lambda run: run.members == 1 and bool(run.leaderships))
 
 
 @goal("leader-withstands-a-candidate", "a leader is asked for a vote in a later term and leads on")
@@ -158,9 +156,7 @@ def _votes(run: TracedRun, span: Span) -> int:
     return len(voters | {span.member_id})
 
 
-@goal("elect-dies", "a process ends after it won the votes, before it leads")
-def _elect_dies(run: TracedRun) -> bool:
-    return any(span.has_died for span in run.in_states(*ELECT))
+add("elect-dies", "a process ends after it won the votes, before it leads", died_in(*ELECT))
 
 
 @goal("elect-gives-up", "a member that won the votes begins another election before it leads")
@@ -185,9 +181,7 @@ def _elect_inherits(run: TracedRun) -> bool:
     )
 
 
-@goal("leader-dies", "a process ends while it leads")
-def _dies(run: TracedRun) -> bool:
-    return any(span.has_died for span in run.leaderships)
+add("leader-dies", "a process ends while it leads", lambda run: any(span.has_died for span in run.leaderships))
 
 
 @goal("leader-dies-within-a-second", "a process ends within a second of its election")

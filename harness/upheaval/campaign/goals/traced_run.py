@@ -8,7 +8,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Final
 
 from upheaval.checkers.evidence.protocol_events import OF_MODULE
@@ -133,7 +132,7 @@ class TracedRun:
         try:
             return cls.from_traces(
                 [run.member(member_id).read_trace() for member_id in range(members)],
-                companions=[list(_trace_of_companion(path)) for path in companion_folders(run.path)],
+                companions=[list(MemberFolder(path, -1, path.name).traced()) for path in companion_folders(run.path)],
                 faults=list(run.read_faults()),
                 session_ends=list(run.read_session_ends()),
             )
@@ -210,11 +209,6 @@ class TracedRun:
         """The election state of a member at one of its moments; a move at that time is not made yet."""
         life = self.lives[moment.member_id][moment.life]
         return next((span for span in life.elections if span.begin_ns < moment.ns <= span.end_ns), None)
-
-
-def _trace_of_companion(path: Path) -> Iterator[TraceEvent]:
-    folder = MemberFolder(path, -1, path.name)
-    return folder.read_trace() if folder.trace.exists() else iter(())
 
 
 class _Reader:

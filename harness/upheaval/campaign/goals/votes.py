@@ -3,11 +3,11 @@
 from collections import defaultdict
 from typing import Final
 
-from upheaval.campaign.goals.goal import GoalArea
+from upheaval.campaign.goals.goal import GoalArea, died_in, moved
 from upheaval.campaign.goals.traced_run import Moment, TracedRun
 
 VOTES: Final = GoalArea("votes")
-goal = VOTES.goal
+add, goal = VOTES.add, VOTES.goal
 
 
 def _log(moment: Moment) -> tuple[int, int]:
@@ -129,9 +129,7 @@ def _three_terms(run: TracedRun) -> bool:
     return False
 
 
-@goal("candidate-without-a-quorum", "a ballot ends without a quorum")
-def _no_quorum(run: TracedRun) -> bool:
-    return run.moved("CANDIDATE_BALLOT", "CANVASS")
+add("candidate-without-a-quorum", "a ballot ends without a quorum", moved("CANDIDATE_BALLOT", "CANVASS"))
 
 
 @goal("candidate-grants-its-vote", "a candidate grants its vote in a later term")
@@ -144,9 +142,7 @@ def _candidate_follows(run: TracedRun) -> bool:
     return any(run.moved("CANDIDATE_BALLOT", state) for state in ("FOLLOWER_REPLAY", "FOLLOWER_LOG_REPLICATION"))
 
 
-@goal("candidate-dies", "a process ends as a candidate")
-def _candidate_dies(run: TracedRun) -> bool:
-    return any(span.has_died for span in run.in_states("CANDIDATE_BALLOT"))
+add("candidate-dies", "a process ends as a candidate", died_in("CANDIDATE_BALLOT"))
 
 
 @goal("nominee-grants-its-vote", "a member that was about to be a candidate votes for another one")
@@ -154,14 +150,8 @@ def _nominee_votes(run: TracedRun) -> bool:
     return run.moved("NOMINATE", "FOLLOWER_BALLOT")
 
 
-@goal("voter-dies", "a process ends after its vote, before there is a leader")
-def _voter_dies(run: TracedRun) -> bool:
-    return any(span.has_died for span in run.in_states("FOLLOWER_BALLOT"))
-
-
-@goal("voter-without-a-leader", "a member votes, and no leader appears in time")
-def _voter_waits(run: TracedRun) -> bool:
-    return run.moved("FOLLOWER_BALLOT", "CANVASS")
+add("voter-dies", "a process ends after its vote, before there is a leader", died_in("FOLLOWER_BALLOT"))
+add("voter-without-a-leader", "a member votes, and no leader appears in time", moved("FOLLOWER_BALLOT", "CANVASS"))
 
 
 @goal("vote-binds-a-follower", "a member hears a leader of an earlier term than that in which it voted")

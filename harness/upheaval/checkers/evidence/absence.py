@@ -14,7 +14,7 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Final
 
-from upheaval.checkers.checker import Checker, Source
+from upheaval.checkers.checker import OF_LOG, Checker, Source
 from upheaval.checkers.evidence.alone import times_alone
 from upheaval.checkers.evidence.losses import Losses, losses_of
 from upheaval.checkers.evidence.operation_ids import MissingIds, missing_ids
@@ -184,8 +184,8 @@ def _require_messages(manifest: Manifest, traces: Sequence[TraceFacts], answered
 
     This holds in each term with an answer, and in the last term of a run that converged.
     """
-    if manifest.system != OWN_SYSTEM or manifest.members < 2 or not any(map(_has_led, traces)):
-        # Without a leader in any trace, none of this applies.
+    has_leader = any(known.leads for facts in traces for known in facts.terms.values())
+    if manifest.system != OWN_SYSTEM or manifest.members < 2 or not has_leader:
         return
     for term, position in sorted(answered.items()):
         leader = next((facts for facts in traces if term in facts.terms and facts.terms[term].leads), None)
@@ -202,10 +202,6 @@ def _require_messages(manifest: Manifest, traces: Sequence[TraceFacts], answered
     for final in finals_of(manifest):
         if final.member_id < len(traces):
             _require_last_messages(traces[final.member_id], final)
-
-
-def _has_led(facts: TraceFacts) -> bool:
-    return any(known.leads for known in facts.terms.values())
 
 
 def _has_reported(facts: TraceFacts, term: int) -> bool:
@@ -420,7 +416,6 @@ def _answered(placed: PlacedHistory) -> dict[int, int]:
 ABSENCE: Final = Checker(
     "absence",
     (Promise.EVIDENCE_COMPLETE,),
-    frozenset((Source.TRACES, Source.FAULTS, Source.CONTROLS, Source.ARCHIVES, Source.CLUSTER, Source.COMPANIONS))
-    | {Source.HISTORY, Source.ORIGIN, Source.SCENARIO},
+    OF_LOG | {Source.HISTORY, Source.ORIGIN, Source.SCENARIO, Source.CONTROLS, Source.COMPANIONS},
     _check,
 )

@@ -5,11 +5,11 @@ line when the member's module changes its state. A contradiction makes the resul
 known what happened to the cluster. This module knows no cluster.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from upheaval.checkers.checker import Checker, Source
+from upheaval.checkers.checker import OF_LOG, Checker, Source
 from upheaval.checkers.evidence.events import OrderedAction
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.evidence.spans import MemberSpans
@@ -95,7 +95,8 @@ def _require_record(line: int, control: ControlRecord) -> None:
     for member, seen in control.members.items():
         state = seen.get("module_state") if isinstance(seen, dict) else None
         if wanted is not None and state != wanted:
-            raise _broken(line, control, f"left member {member} {state}, expected {wanted}", *_ids((member,)))
+            ids = [int(member)] if member.isdigit() else []
+            raise _broken(line, control, f"left member {member} {state}, expected {wanted}", *ids)
 
 
 def _require_leader(line: int, control: ControlRecord, spans: Sequence[MemberSpans]) -> None:
@@ -218,10 +219,6 @@ def _positions(control: ControlRecord) -> set[int]:
     return {position for position in positions if type(position) is int}
 
 
-def _ids(names: Iterable[str]) -> Iterator[int]:
-    return (int(name) for name in names if name.isdigit())
-
-
 def _check(evidence: Evidence) -> list[Result]:
     run, log = evidence.run, evidence.whole_log
     origin = read_origin(run.path)
@@ -237,7 +234,6 @@ def _check(evidence: Evidence) -> list[Result]:
 COMMANDS: Final = Checker(
     "admin-commands",
     (Promise.ADMIN_COMMANDS_PROVED,),
-    frozenset((Source.CONTROLS, Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER))
-    | {Source.ORIGIN, Source.SCENARIO},
+    OF_LOG | {Source.ORIGIN, Source.SCENARIO, Source.CONTROLS},
     _check,
 )

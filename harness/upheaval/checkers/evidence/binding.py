@@ -12,11 +12,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from upheaval.checkers.checker import Checker, Source
+from upheaval.checkers.checker import OF_LOG, Checker, Source
 from upheaval.checkers.evidence.aeron_versions import starts_of, strange_version
 from upheaval.checkers.evidence.described import require_demands, require_described, require_sessions
 from upheaval.checkers.evidence.losses import losses_of
 from upheaval.checkers.evidence.node_states import candidate_term
+from upheaval.checkers.evidence.protocol_events import OF_LOOP
 from upheaval.checkers.evidence.recordings import (
     CATALOG_NAME,
     CatalogEntry,
@@ -67,14 +68,6 @@ _OF_RUN: Final = (
     "planted",
 )
 """Fields that `cluster.json` and the manifest share."""
-_OF_A_LIFE: Final = (
-    TraceKind.SEND,
-    TraceKind.RECEIVE,
-    TraceKind.ROLE,
-    TraceKind.ELECTION_STATE,
-    TraceKind.LEADERSHIP_TERM,
-)
-"""Events that a process traces only after its start event."""
 
 
 @dataclass(slots=True)
@@ -212,7 +205,7 @@ def _note(traced: _Traced, event: TraceEvent) -> None:
     if event.event == TraceKind.PROCESS_START and isinstance(pid, int):
         traced.started.setdefault(str(fields.get("component")), set()).add(pid)
         traced.starts.append(event)
-    elif event.event in _OF_A_LIFE and isinstance(pid, int):
+    elif event.event in OF_LOOP and isinstance(pid, int):
         traced.alive.setdefault(pid, event.line)
     candidate, term = fields.get("candidate_term_id"), fields.get("leadership_term_id")
     if event.event == TraceKind.ELECTION_STATE:
@@ -531,7 +524,7 @@ def _check(evidence: Evidence) -> list[Finding]:
 BINDING: Final = Checker(
     "binding",
     (Promise.EVIDENCE_BOUND,),
-    frozenset((Source.FAULTS, Source.TRACES, Source.ARCHIVES, Source.CLUSTER, Source.COMPANIONS))
-    | {Source.CONFIGURATIONS, Source.ORIGIN, Source.HISTORY, Source.SESSIONS, Source.SCENARIO},
+    OF_LOG
+    | {Source.CONFIGURATIONS, Source.ORIGIN, Source.HISTORY, Source.SESSIONS, Source.SCENARIO, Source.COMPANIONS},
     _check,
 )

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from upheaval.checkers.checker import Checker, Source
+from upheaval.checkers.checker import OF_LOG, Checker, Source
 from upheaval.checkers.evidence.positions import completed_ns
 from upheaval.checkers.evidence.protocol_events import OF_MODULE
 from upheaval.checkers.evidence.run_evidence import Evidence
@@ -178,13 +178,13 @@ def _placed_from(evidence: Evidence, begin_ns: int) -> Iterator[Operation]:
 CONVERGENCE: Final = Checker(
     "convergence",
     (Promise.RUN_CONVERGED,),
-    frozenset((Source.HISTORY, Source.FAULTS, Source.TRACES, Source.ARCHIVES, Source.CLUSTER)),
+    OF_LOG | {Source.HISTORY},
     lambda evidence: [converged_then(evidence.manifest, _shown(evidence))],
 )
 TRAFFIC: Final = Checker(
     "traffic",
     (Promise.ENOUGH_TRAFFIC,),
-    frozenset((Source.HISTORY, Source.STRAYS)),
+    frozenset({Source.HISTORY, Source.STRAYS}),
     lambda evidence: [
         enough_traffic(
             evidence.operations,

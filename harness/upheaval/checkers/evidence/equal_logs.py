@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from upheaval.checkers.checker import Checker, Source
+from upheaval.checkers.checker import OF_LOG, Checker
 from upheaval.checkers.evidence.logs import Difference, LogEnd, Missing, WitnessLog
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.history.columns import LogEntry
@@ -93,9 +93,4 @@ def _check(evidence: Evidence) -> list[Finding]:
     ]
 
 
-EQUAL_LOGS: Final = Checker(
-    "equal-logs",
-    (Promise.LOGS_COMPLETE, Promise.LOGS_EQUAL),
-    frozenset((Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER)),
-    _check,
-)
+EQUAL_LOGS: Final = Checker("equal-logs", (Promise.LOGS_COMPLETE, Promise.LOGS_EQUAL), OF_LOG, _check)

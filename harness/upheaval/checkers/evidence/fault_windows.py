@@ -334,7 +334,7 @@ class _Judge:
     @cached_property
     def _all_events(self) -> Sequence[Sequence[TraceEvent]]:
         folders = [self._evidence.run.member(member_id) for member_id in range(self._manifest.members)]
-        return [list(folder.read_trace()) if folder.trace.exists() else [] for folder in folders]
+        return [list(folder.traced()) for folder in folders]
 
     def _events(self, member_id: int, begin_ns: int, end_ns: int) -> Iterator[TraceEvent]:
         return (event for event in self._all_events[member_id] if begin_ns < event.ns < end_ns)
@@ -410,6 +410,6 @@ def _contradicted(fault: FaultRecord, what: str, *members: int) -> Broken:
 FAULT_WINDOWS: Final = Checker(
     "fault-windows",
     (Promise.FAULTS_IN_TIME,),
-    frozenset((Source.FAULTS, Source.CONTROLS, Source.TRACES, Source.HISTORY)),
+    frozenset({Source.FAULTS, Source.CONTROLS, Source.TRACES, Source.HISTORY}),
     check_windows,
 )

@@ -45,6 +45,6 @@ def faults_proved(faults: Iterable[FaultRecord], manifest: Manifest) -> Finding:
 FAULTS: Final = Checker(
     "faults",
     (Promise.FAULTS_PROVED,),
-    frozenset((Source.FAULTS,)),
+    frozenset({Source.FAULTS}),
     lambda evidence: [faults_proved(evidence.faults, evidence.manifest)],
 )

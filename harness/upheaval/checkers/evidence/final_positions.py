@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from upheaval.checkers.checker import Checker, Source
+from upheaval.checkers.checker import OF_LOG, Checker, Source
 from upheaval.checkers.evidence.positions import LogBounds, TracedPositions, completed_ns, finals_of, lowest_commit
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.history.columns import IS_OK, History
@@ -111,9 +111,10 @@ def _require_recorded(traced: TracedPositions, ends: Mapping[int, int], bounds: 
     committed, recorded = traced.committed, bounds.recorded
     if committed is not None and recorded is not None and recorded < committed.position:
         short = tuple(sorted(member_id for member_id, end in ends.items() if end < committed.position))
+        listed = ", ".join(f"member {member_id} ends at {end}" for member_id, end in sorted(ends.items()))
         detail = (
             f"position {committed.position} was committed ({committed}), a quorum of recordings reaches position "
-            f"{recorded} only: {_listed(ends)}"
+            f"{recorded} only: {listed}"
         )
         raise Broken(Verdict.INVALID, detail, members=short, position=recorded)
 
@@ -147,10 +148,6 @@ def _commit_of(final: FinalPosition) -> str:
     return f"the manifest has commit position {final.commit_position} of member {final.member_id}"
 
 
-def _listed(ends: Mapping[int, int]) -> str:
-    return ", ".join(f"member {member_id} ends at {end}" for member_id, end in sorted(ends.items()))
-
-
 def _check(evidence: Evidence) -> list[Finding]:
     logs, manifest = evidence.logs, evidence.manifest
     past = acknowledged_past_the_end(evidence.operations, manifest)
@@ -158,9 +155,4 @@ def _check(evidence: Evidence) -> list[Finding]:
     return [final_positions(manifest, evidence.positions, logs.ends, logs.bounds, past, past_commit)]
 
 
-FINAL_POSITIONS: Final = Checker(
-    "final-positions",
-    (Promise.FINAL_POSITIONS,),
-    frozenset((Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER)) | {Source.HISTORY},
-    _check,
-)
+FINAL_POSITIONS: Final = Checker("final-positions", (Promise.FINAL_POSITIONS,), OF_LOG | {Source.HISTORY}, _check)

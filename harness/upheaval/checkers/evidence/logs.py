@@ -237,7 +237,6 @@ def _compare(readings: list[_Reading], limit: int | None, purged: Mapping[int, S
 
 
 def _terms(segment: Segment) -> Iterator[TermEntry]:
-    """The terms that a segment announces."""
     if _TERM_BEGINS not in segment.data:
         return
     for end, message in messages(segment):

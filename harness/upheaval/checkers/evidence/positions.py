@@ -115,7 +115,7 @@ def _applied(run: RunFolder, manifest: Manifest) -> Iterator[TracedPosition]:
         return
     for member_id in range(manifest.members):
         folder = run.member(member_id)
-        for event in folder.read_trace() if folder.trace.exists() else ():
+        for event in folder.traced():
             position = event.fields.get("log_position")
             if event.event == TraceKind.SERVICE_TERMINATE and type(position) is int:
                 yield TracedPosition(member_id, event.line, event.ns, position)
@@ -124,7 +124,7 @@ def _applied(run: RunFolder, manifest: Manifest) -> Iterator[TracedPosition]:
 def _messages(run: RunFolder, members: Sequence[int]) -> Iterator[tuple[int, TraceEvent]]:
     for member_id in members:
         folder = run.member(member_id)
-        for event in folder.read_trace() if folder.trace.exists() else ():
+        for event in folder.traced():
             if event.event in (TraceKind.SEND, TraceKind.RECEIVE):
                 yield member_id, event
 

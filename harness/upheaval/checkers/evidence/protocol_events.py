@@ -14,10 +14,19 @@ from upheaval.records import Json
 from upheaval.records.jsonfields import integer
 from upheaval_chaos.host_faults import HostFaultKind, ended_for_memory
 from upheaval_chaos.record import FaultRecord
+from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import NEVER_NS
 
 OF_MODULE: Final = ("all", "consensus")
 """The processes of a member that hold its consensus module."""
+OF_LOOP: Final = (
+    TraceKind.SEND,
+    TraceKind.RECEIVE,
+    TraceKind.ROLE,
+    TraceKind.ELECTION_STATE,
+    TraceKind.LEADERSHIP_TERM,
+)
+"""The events of a consensus module that its loop stamps with its duty cycle, after the start event of its process."""
 OF_LEADER: Final = frozenset({"CommitPosition", "NewLeadershipTerm"})
 """The messages by which a leader shows that it is there."""
 DEADLY: Final = frozenset(

@@ -66,9 +66,4 @@ def _members(names: Set[str]) -> tuple[int, ...]:
     return tuple(sorted({int(match[1]) for match in matches if match}))
 
 
-SEALING: Final = Checker(
-    "sealing",
-    (Promise.EVIDENCE_SEALED,),
-    frozenset(Source),
-    check_seal,
-)
+SEALING: Final = Checker("sealing", (Promise.EVIDENCE_SEALED,), frozenset(Source), check_seal)

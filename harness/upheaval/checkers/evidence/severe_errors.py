@@ -36,10 +36,9 @@ def with_severe_errors(run: RunFolder, findings: Iterable[Finding]) -> tuple[Fin
 
 
 def _of_member(member: MemberFolder, member_id: int) -> Iterator[SevereError]:
-    if member.trace.exists():
-        for event in member.read_trace():
-            if event.event == TraceKind.ERROR and str(event.fields.get("kind", "")).startswith(_SEVERE):
-                yield _severe_error(event, member_id, f"{member.path.name}/{member.trace.name}:{event.line}")
+    for event in member.traced():
+        if event.event == TraceKind.ERROR and str(event.fields.get("kind", "")).startswith(_SEVERE):
+            yield _severe_error(event, member_id, f"{member.path.name}/{member.trace.name}:{event.line}")
 
 
 def _severe_error(event: TraceEvent, member_id: int, place: str) -> SevereError:

@@ -53,7 +53,7 @@ class MemberSpans:
 def spans_of(folder: MemberFolder) -> MemberSpans:
     """Read the trace of one member. Raises `UsageError` for a malformed line."""
     reader = _Reader(MemberSpans(folder.member_id))
-    for event in folder.read_trace() if folder.trace.exists() else ():
+    for event in folder.traced():
         reader.add(event)
     return reader.spans
 

@@ -54,7 +54,7 @@ def _longest(stalls: Iterable[Stall]) -> Stall | None:
 
 def _stalls_of(run: RunFolder, member_id: int, since_ns: int = 0) -> Iterator[Stall]:
     folder = run.member(member_id)
-    for event in folder.read_trace() if folder.trace.exists() else ():
+    for event in folder.traced():
         stall_ns = event.fields.get("stall_ns")
         if event.event == TraceKind.LOOP_STALL and isinstance(stall_ns, int) and event.ns >= since_ns:
             yield Stall(stall_ns // MS, f"member-{member_id}/{folder.trace.name}:{event.line}")

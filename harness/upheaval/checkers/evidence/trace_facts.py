@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from upheaval.checkers.evidence.protocol_events import OF_MODULE
+from upheaval.checkers.evidence.protocol_events import OF_LOOP, OF_MODULE
 from upheaval.checkers.evidence.term_facts import TermFacts, TermReader
 from upheaval.records import LOST_EVENTS, MemberFolder, RunFolder, TraceEvent
 from upheaval_node.trace_kinds import TraceKind
@@ -15,14 +15,6 @@ from upheaval_node.types import MS, S
 
 _BEFORE_START: Final = (TraceKind.CERTIFICATES_READ, TraceKind.ERROR)
 """Events that a process may trace before its start event: it reads certificates first."""
-_IN_ORDER: Final = (
-    TraceKind.SEND,
-    TraceKind.RECEIVE,
-    TraceKind.ROLE,
-    TraceKind.ELECTION_STATE,
-    TraceKind.LEADERSHIP_TERM,
-)
-"""Events that one loop stamps with its duty cycle. Services trace their ends on close, with their last duty cycle."""
 GAP_NS: Final = 5 * S
 """A process of a cluster sends or receives something more often than this while another member runs."""
 _POSITIONS: Final = ("log_position", "commit_position", "append_position")
@@ -215,7 +207,7 @@ def facts_of(folder: MemberFolder) -> TraceFacts:
                 before.next_ns, before.next_booted_ms = event.ns, _booted_ms(event)
             begun = ProcessLife(facts.member_id, component, event.line, event.ns, event.ns, _booted_ms(event))
             begun.booted_at_begin_ms = begun.booted_ms
-            begun.pid = _whole(event.fields.get("pid"))
+            begun.pid = event.number("pid")
             begun.version = str(event.fields.get("version") or "")
             running[component] = begun
             latest.pop(component, None)
@@ -228,7 +220,7 @@ def facts_of(folder: MemberFolder) -> TraceFacts:
             if facts.unstarted is None and event.event not in _BEFORE_START:
                 facts.unstarted = event
         else:
-            if event.event in _IN_ORDER:
+            if event.event in OF_LOOP:
                 before_ns = latest.get(component, event.ns)
                 if event.ns < before_ns and facts.backwards is None:
                     facts.backwards = event
@@ -252,8 +244,7 @@ def _booted_ms(event: TraceEvent) -> int | None:
 def _add_to_life(life: ProcessLife, event: TraceEvent) -> None:
     life.last_ns, life.booted_ms = event.ns, _booted_ms(event)
     if event.event == TraceKind.PROCESS_END:
-        status = event.fields.get("status")
-        life.status = status if type(status) is int else -1
+        life.status = event.number("status")
         life.end_line = event.line
         life.reason = str(event.fields.get("reason") or "")
     elif event.event == TraceKind.ELECTION_STATE:
@@ -283,7 +274,7 @@ def _add(facts: TraceFacts, event: TraceEvent) -> None:
         is_in_term = bool(facts.entered)
         facts.errors.append(TracedError(facts.member_id, event.line, event.ns, kind, is_in_term, where, component))
     elif event.event == TraceKind.SERVICE_STATE:
-        facts.services.add(_whole(fields.get("service_id")))
+        facts.services.add(event.number("service_id"))
     elif event.event == TraceKind.MODULE_STATE:
         facts.module_moves.append(ModuleMove(event.line, event.ns, str(fields.get("old")), str(fields.get("new"))))
     elif event.event == TraceKind.TLS_PEER and facts.tls_peer is None:
@@ -306,7 +297,7 @@ class _RaisedExceptions:
         callback, error, where, traceback = (
             str(fields.get(name) or "") for name in ("callback", "error", "where", "traceback")
         )
-        service_id, position, count = (_whole(fields.get(name)) for name in ("service_id", "log_position", "count"))
+        service_id, position, count = (event.number(name) for name in ("service_id", "log_position", "count"))
         kind = error.partition(":")[0]
         key = (fields.get("component"), fields.get("pid"), service_id, callback, kind, where)
         raised = self.facts.raised
@@ -316,10 +307,6 @@ class _RaisedExceptions:
         else:
             self.seen[key] = len(raised)
             raised.append(RaisedException(event.line, service_id, callback, error, where, position, count, traceback))
-
-
-def _whole(value: object) -> int:
-    return value if type(value) is int else -1
 
 
 @dataclass(slots=True)

@@ -7,9 +7,7 @@ waiting for what it sent to the old one, so its answers keep their order over a 
 from collections.abc import Iterable
 from typing import Final
 
-from upheaval.checkers.checker import Checker, Source, of_whole_log
-from upheaval.checkers.evidence.logs import WitnessLog
-from upheaval.checkers.evidence.run_evidence import Evidence
+from upheaval.checkers.checker import Source, by_log
 from upheaval.checkers.history.columns import ABSENT, PlacedHistory
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, NotApplicable, Result, Verdict
@@ -59,13 +57,9 @@ def judge_answer_order(placed: PlacedHistory, strays: Iterable[Stray] = ()) -> l
     return [Finding(Promise.ANSWERS_IN_ORDER, Verdict.VALID, detail)]
 
 
-def _check(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:  # noqa: ARG001 - of every check by the log
-    return judge_answer_order(evidence.placed, evidence.strays)
-
-
-ANSWER_ORDER: Final = Checker(
+ANSWER_ORDER: Final = by_log(
     "answer-order",
     (Promise.ANSWERS_IN_ORDER,),
-    frozenset((Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER)) | {Source.HISTORY, Source.STRAYS},
-    of_whole_log((Promise.ANSWERS_IN_ORDER,), _check),
+    lambda evidence, _: judge_answer_order(evidence.placed, evidence.strays),
+    {Source.HISTORY, Source.STRAYS},
 )

@@ -161,8 +161,5 @@ HISTORY: Final = _judged(
     lambda evidence: [of_calls.explained(evidence.counted_calls)],
 )
 LINEARIZABLE: Final = Checker(
-    "linearizable",
-    (Promise.LINEARIZABLE,),
-    _BY_ANSWERS | {Source.CODE, Source.CONFIGURATIONS},
-    _check_linearizable,
+    "linearizable", (Promise.LINEARIZABLE,), _BY_ANSWERS | {Source.CODE, Source.CONFIGURATIONS}, _check_linearizable
 )

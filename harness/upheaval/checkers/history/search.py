@@ -36,7 +36,6 @@ from typing import Final
 
 from upheaval.checkers.history.models.origins import completion_of
 from upheaval.checkers.history.models.sequential import SequentialModel
-from upheaval.checkers.history.models.table import WORKBENCH_MODEL
 from upheaval.checkers.history.transitions import FIRST, Transitions
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Verdict
@@ -105,17 +104,6 @@ class KeySearch:
     def operations(self) -> tuple[Operation, ...]:
         """The operations of the part."""
         return self.part.operations
-
-
-def linearizable_by_search(
-    operations: Iterable[Operation],
-    *,
-    model: SequentialModel = WORKBENCH_MODEL,
-    limit: int = CONFIGURATIONS_MAX,
-    prunings: Prunings = Prunings(),
-) -> Finding:
-    """Search for an order that keeps real time and explains all results. UNKNOWN if `limit` does not suffice."""
-    return finding(search_keys(parts(operations, model), model, limit, prunings=prunings), limit)
 
 
 def parts(operations: Iterable[Operation], model: SequentialModel) -> list[Part]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from upheaval.checkers.checker import Checker, Source, of_whole_log
+from upheaval.checkers.checker import Source, by_log
 from upheaval.checkers.evidence.logs import WitnessLog
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.history.columns import IS_CALL, PlacedHistory
@@ -121,10 +121,9 @@ def _of_shipped(evidence: Evidence) -> Result:
     return NotApplicable(Promise.ANSWERED_ONCE, "the clients of the run recorded only the answers that they waited for")
 
 
-STRAY_ANSWERS: Final = Checker(
+STRAY_ANSWERS: Final = by_log(
     "stray-answers",
     (Promise.ANSWERED_ONCE,),
-    frozenset((Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER))
-    | {Source.HISTORY, Source.SESSIONS, Source.STRAYS, Source.CODE, Source.CONTROLS, Source.CONFIGURATIONS},
-    of_whole_log((Promise.ANSWERED_ONCE,), _check),
+    _check,
+    {Source.HISTORY, Source.SESSIONS, Source.STRAYS, Source.CODE, Source.CONTROLS, Source.CONFIGURATIONS},
 )

@@ -300,6 +300,6 @@ class _Judge:
 BOUNDS: Final = Checker(
     "bounds",
     (Promise.BOUNDS_KEPT,),
-    frozenset((Source.TRACES, Source.FAULTS, Source.CONTROLS)),
+    frozenset({Source.TRACES, Source.FAULTS, Source.CONTROLS}),
     lambda evidence: check_bounds(evidence.run, evidence.manifest, evidence.traces),
 )

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from upheaval.checkers.checker import Checker, Source, of_whole_log
+from upheaval.checkers.checker import Source, by_log
 from upheaval.checkers.evidence.call_times import TakenCall
 from upheaval.checkers.evidence.events import LogEvents, SessionFacts, units_of_ms
 from upheaval.checkers.evidence.leader_clocks import ROUNDING_MS, LeaderClock, clocks_by_term
@@ -284,10 +284,9 @@ def _check(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:
     )
 
 
-CLIENT_TIMES: Final = Checker(
+CLIENT_TIMES: Final = by_log(
     "client-times",
     (Promise.CLIENTS_IN_TIME,),
-    frozenset((Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER))
-    | {Source.ATTEMPTS, Source.HISTORY, Source.SESSIONS, Source.STALLS, Source.CONTROLS},
-    of_whole_log((Promise.CLIENTS_IN_TIME,), _check),
+    _check,
+    {Source.ATTEMPTS, Source.HISTORY, Source.SESSIONS, Source.STALLS, Source.CONTROLS},
 )

@@ -110,6 +110,6 @@ def _missed(election: Span, leader: Span, when_ns: tuple[int, int], allowed_ns: 
 JOINING: Final = Checker(
     "joining",
     (Promise.MEMBERS_JOIN,),
-    frozenset((Source.TRACES, Source.FAULTS, Source.CONTROLS)),
+    frozenset({Source.TRACES, Source.FAULTS, Source.CONTROLS}),
     lambda evidence: check_joining(evidence.run, evidence.manifest, evidence.traces, evidence.spans),
 )

@@ -150,6 +150,6 @@ class _Judge:
 LEADERLESS: Final = Checker(
     "leaderless",
     (Promise.LEADER_FOUND,),
-    frozenset((Source.TRACES, Source.FAULTS, Source.CONTROLS)),
+    frozenset({Source.TRACES, Source.FAULTS, Source.CONTROLS}),
     lambda evidence: check_leaderless(evidence.run, evidence.manifest, evidence.traces, evidence.spans),
 )

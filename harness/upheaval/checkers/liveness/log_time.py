@@ -8,7 +8,7 @@ clocks may differ, and cluster time may jump from one leader to the next.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from upheaval.checkers.checker import Checker, Source, of_whole_log
+from upheaval.checkers.checker import by_log
 from upheaval.checkers.evidence.events import TermTimes, units_of_ms
 from upheaval.checkers.evidence.leader_clocks import ROUNDING_MS, LeaderClock
 from upheaval.checkers.evidence.logs import WitnessLog
@@ -64,9 +64,4 @@ def _check(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:
     return excused(results, lambda: evidence.stall)
 
 
-TIME: Final = Checker(
-    "log-time",
-    (Promise.TIME_KEPT,),
-    frozenset((Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER)),
-    of_whole_log((Promise.TIME_KEPT,), _check),
-)
+TIME: Final = by_log("log-time", (Promise.TIME_KEPT,), _check)

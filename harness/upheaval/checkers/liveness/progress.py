@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import chain, compress, pairwise
 from typing import Final
 
-from upheaval.checkers.checker import Checker, Source
+from upheaval.checkers.checker import OF_LOG, Checker, Source
 from upheaval.checkers.evidence.call_times import CallTimes
 from upheaval.checkers.evidence.protocol_events import quorum_of
 from upheaval.checkers.evidence.stalls import explained
@@ -21,7 +21,7 @@ from upheaval.checkers.history.columns import IS_CALL, IS_FAIL, IS_OK, History, 
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.signature import ALL_DOWN, LEADER, Rule, Signature
 from upheaval.checkers.verdict import Finding, NotApplicable, Result, Verdict, with_all
-from upheaval.records import Manifest, RunFolder, TraceEvent
+from upheaval.records import Manifest, RunFolder
 from upheaval_chaos.record import FaultRecord
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import MS, NEVER_NS
@@ -97,7 +97,9 @@ def check_progress(
     stalled_clients = [(stall.begin_ns, stall.end_ns) for stall in run.read_client_stalls()]
     # In these times the log may have taken calls.
     untimed = [] if calls is None else [Trouble(*span) for span in calls.untimed]
-    done = [*troubles(run, traces), *_commands(run), *untimed]
+    # Each admin command counts: during a snapshot the module accepts no requests.
+    commands = [Trouble(control.begin_ns, control.end_ns) for control in run.read_controls()]
+    done = [*troubles(run, traces), *commands, *untimed]
     judge = _Judge(manifest, services, done, stalls, stalled_clients, list(run.read_faults()), traces, full_times)
     missed: list[Finding] = []
     # What clients asked before the first leader may be lost, and they need time to find it.
@@ -218,22 +220,17 @@ def _fault_moments(run: RunFolder) -> Iterator[int]:
             yield fault.heal_begin_ns
 
 
-def _commands(run: RunFolder) -> Iterator[Trouble]:
-    """Admin commands count, too: during a snapshot the module accepts no requests."""
-    for control in run.read_controls():
-        yield Trouble(control.begin_ns, control.end_ns)
-
-
 def _services(run: RunFolder, member_id: int) -> Iterator[_Service]:
     folder = run.member(member_id)
     service: _Service | None = None
     is_over, leads, takes = False, False, True
-    for event in folder.read_trace() if folder.trace.exists() else ():
+    for event in folder.traced():
         match event.event:
             case TraceKind.PROCESS_START | TraceKind.PROCESS_END:
                 is_over, leads, takes = False, False, True
             case TraceKind.ELECTION_STATE:
-                is_over, leads = _is_over(event), event.fields.get("leader_member_id") == member_id
+                is_over = event.fields.get("state") == _SERVES
+                leads = event.fields.get("leader_member_id") == member_id
             case TraceKind.MODULE_STATE:
                 takes = event.fields.get("new") == _TAKES
             case _:
@@ -247,10 +244,6 @@ def _services(run: RunFolder, member_id: int) -> Iterator[_Service]:
             service = _Service(member_id, is_leader, takes, event.ns)
     if service is not None:
         yield service
-
-
-def _is_over(event: TraceEvent) -> bool:
-    return event.fields.get("state") == _SERVES
 
 
 class _Judge:
@@ -410,8 +403,7 @@ class _Judge:
 PROGRESS: Final = Checker(
     "progress",
     (Promise.PROGRESS,),
-    frozenset((Source.HISTORY, Source.STALLS, Source.TRACES, Source.FAULTS, Source.CONTROLS))
-    | {Source.ARCHIVES, Source.CLUSTER},
+    OF_LOG | {Source.HISTORY, Source.STALLS, Source.CONTROLS},
     lambda evidence: check_progress(
         evidence.run,
         evidence.manifest,

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from upheaval.checkers.checker import Checker, Source, of_whole_log
+from upheaval.checkers.checker import Source, by_log
 from upheaval.checkers.evidence.events import LogEvents, SessionFacts, units_of_ms
 from upheaval.checkers.evidence.leader_clocks import LeaderClock, clocks_by_term
 from upheaval.checkers.evidence.logs import WitnessLog
@@ -199,10 +199,6 @@ def _check(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:
     return excused(judge_failovers(known, log.events), lambda: evidence.stall_with_clients)
 
 
-SESSION_FAILOVERS: Final = Checker(
-    "session-failovers",
-    (Promise.SESSIONS_OUTLIVE_LEADERS,),
-    frozenset((Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER, Source.CONTROLS))
-    | {Source.SESSIONS, Source.STALLS},
-    of_whole_log((Promise.SESSIONS_OUTLIVE_LEADERS,), _check),
+SESSION_FAILOVERS: Final = by_log(
+    "session-failovers", (Promise.SESSIONS_OUTLIVE_LEADERS,), _check, {Source.SESSIONS, Source.STALLS, Source.CONTROLS}
 )

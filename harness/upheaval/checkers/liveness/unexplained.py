@@ -532,6 +532,6 @@ def _line_with_traceback(path: Path) -> int:
 UNEXPLAINED: Final = Checker(
     "unexplained",
     (Promise.NO_UNEXPLAINED_END,),
-    frozenset((Source.TRACES, Source.OUTPUT, Source.FAULTS, Source.CONTROLS, Source.COMPANIONS)),
+    frozenset({Source.TRACES, Source.OUTPUT, Source.FAULTS, Source.CONTROLS, Source.COMPANIONS}),
     lambda evidence: [check_ends(evidence.run, evidence.manifest, evidence.traces)],
 )

@@ -74,7 +74,6 @@ def _at(value: Json, path: Sequence[str | int]) -> Json:
 
 
 def _put(value: Json, path: Sequence[str | int], replacement: Json) -> State:
-    """The state with the value at that path replaced."""
     copy = json.loads(json.dumps(value))
     place = copy
     for part in path[:-1]:

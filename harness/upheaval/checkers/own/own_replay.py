@@ -201,7 +201,7 @@ def untimed_ms(run: RunFolder, members: int) -> tuple[tuple[int, int], ...]:
 def _leads_ms(run: RunFolder, members: int) -> Iterator[int]:
     """How far the members' wall clocks were ahead of the monotonic one."""
     for member in map(run.member, range(members)):
-        for event in member.read_trace() if member.trace.exists() else ():
+        for event in member.traced():
             epoch_ms = event.fields.get("epoch_ms")
             if isinstance(epoch_ms, int):
                 yield epoch_ms - event.ns // MS

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Final, NamedTuple
 
-from upheaval.checkers.checker import Checker, Source, of_whole_log
+from upheaval.checkers.checker import Source, by_log
 from upheaval.checkers.evidence.logs import WitnessLog
 from upheaval.checkers.evidence.losses import losses_of
 from upheaval.checkers.evidence.protocol_events import KILLS, OF_MODULE, quorum_of
@@ -250,9 +250,4 @@ def _check(evidence: Evidence, log: WitnessLog) -> list[Result]:
     return [judge_answers(answers, traces, _deaths(evidence.faults), incomplete)]
 
 
-ANSWERS: Final = Checker(
-    "answers",
-    (_PROMISE,),
-    frozenset((Source.HISTORY, Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER)),
-    of_whole_log((_PROMISE,), _check),
-)
+ANSWERS: Final = by_log("answers", (_PROMISE,), _check, {Source.HISTORY})

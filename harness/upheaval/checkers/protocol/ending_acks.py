@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from upheaval.checkers.evidence.troubles import MARGIN_NS, Trouble
+from upheaval.checkers.verdict import Broken, Verdict
 from upheaval.records import TraceEvent
 from upheaval_node.trace_kinds import TraceKind
 
@@ -39,29 +40,50 @@ class EndingAcks:
             if fields.get(_TERM) != self.term:
                 self.acknowledged_by.clear()
                 self.announced_ns = event.ns
-            self.announced, self.term = _number(fields, "log_position"), _number(fields, _TERM)
+            self.announced, self.term = event.number("log_position"), event.number(_TERM)
         elif message == _ACK and event.event == TraceKind.SEND:
             self.has_acknowledged = True
         elif message == _ACK and event.event == TraceKind.RECEIVE and fields.get(_TERM) == self.term:
-            self.acknowledged_by.add(_number(fields, "member_id"))
+            self.acknowledged_by.add(event.number("member_id"))
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """A member that ended with its cluster: position, time, its term, and the term of the leader that ordered
-    the end.
+@dataclass(slots=True)
+class Life:
+    """One start of a member, as its trace shows it. `position` is -1 if it did not come to an orderly end.
+
+    `term_id` is the term of the member, `requested_term_id` that of the leader that ordered the end. `services` is the
+    number of services that had to end; `ends` maps a service id to the positions at which it was ordered to end.
+    `ended_ns` is the time of the end, `next_ns` that of the next start, and `next_append` the append position then.
     """
 
     member_id: int
-    position: int
-    ended_ns: int
-    term_id: int
-    requested_term_id: int
-    acks: EndingAcks
+    position: int = -1
+    term_id: int = -1
+    requested_term_id: int = -1
+    services: int = 0
+    ends: dict[int, list[int]] = field(default_factory=dict)
+    statuses: dict[str, int] = field(default_factory=dict)
+    """The exit status of each process."""
+    module: str = ""
+    """The process that holds the consensus module."""
+    ended_ns: int = -1
+    next_ns: int | None = None
+    next_append: int | None = None
+    acks: EndingAcks = field(default_factory=EndingAcks)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the member came to an orderly end."""
+        return self.position >= 0
+
+    def broken(self, what: str, verdict: Verdict = Verdict.INVALID) -> Broken:
+        """Make a `Broken` about the end of this life."""
+        detail = f"member {self.member_id}, which ended at {self.position}, {what}"
+        return Broken(verdict, detail, members=(self.member_id,), position=self.position)
 
 
 def problems(
-    ended: Mapping[int, Ended], members: int, timeout_ns: int, faults: Sequence[Trouble]
+    ended: Mapping[int, Life], members: int, timeout_ns: int, faults: Sequence[Trouble]
 ) -> Iterator[tuple[int, str]]:
     """Yield each member that did not follow the rules, and what it did wrong. All of `ended` followed one leader's
     order.
@@ -90,8 +112,3 @@ def problems(
             continue
         if not follower.acks.has_acknowledged:
             yield member_id, "did not acknowledge that to its leader"
-
-
-def _number(fields: Mapping[str, object], name: str) -> int:
-    value = fields.get(name)
-    return value if type(value) is int else -1

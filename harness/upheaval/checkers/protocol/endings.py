@@ -6,16 +6,15 @@ run count, too: a fault may kill a member that has ended but whose process still
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from upheaval.checkers.checker import Checker, Source
+from upheaval.checkers.checker import OF_LOG, Checker, Source
 from upheaval.checkers.evidence.protocol_events import OF_MODULE, deadly_until_ns, is_deadly
 from upheaval.checkers.evidence.recordings import LogMissing, RecordedLog, term_entries
 from upheaval.checkers.evidence.troubles import Trouble, timeouts_of
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.protocol.ending_acks import Ended, EndingAcks, problems
+from upheaval.checkers.protocol.ending_acks import Life, problems
 from upheaval.checkers.verdict import Broken, Finding, NotApplicable, Result, Verdict, trace_missing
 from upheaval.records import (
     ENDINGS,
@@ -35,41 +34,6 @@ _MESSAGES: Final = frozenset((TraceKind.SEND, TraceKind.RECEIVE))
 _NUMBERS_OF_END: Final = ("log_position", "leadership_term_id", "requested_term_id", "services")
 _TURN_NS: Final = S
 """A trace line has the time at which its process began the turn, which may be before the command that it took."""
-
-
-@dataclass(slots=True)
-class Life:
-    """One start of a member, as its trace shows it. `position` is -1 if it did not come to an orderly end.
-
-    `term_id` is the term of the member, `requested_term_id` that of the leader that ordered the end. `services` is the
-    number of services that had to end; `ends` maps a service id to the positions at which it was ordered to end.
-    `ended_ns` is the time of the end, `next_ns` that of the next start, and `next_append` the append position then.
-    """
-
-    member_id: int
-    position: int = -1
-    term_id: int = -1
-    requested_term_id: int = -1
-    services: int = 0
-    ends: dict[int, list[int]] = field(default_factory=dict)
-    statuses: dict[str, int] = field(default_factory=dict)
-    """The exit status of each process."""
-    module: str = ""
-    """The process that holds the consensus module."""
-    ended_ns: int = -1
-    next_ns: int | None = None
-    next_append: int | None = None
-    acks: EndingAcks = field(default_factory=EndingAcks)
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether the member came to an orderly end."""
-        return self.position >= 0
-
-    def broken(self, what: str, verdict: Verdict = Verdict.INVALID) -> Broken:
-        """Make a `Broken` about the end of this life."""
-        detail = f"member {self.member_id}, which ended at {self.position}, {what}"
-        return Broken(verdict, detail, members=(self.member_id,), position=self.position)
 
 
 def check_endings(run: RunFolder, manifest: Manifest, controls: Sequence[ControlRecord]) -> list[Result]:
@@ -196,14 +160,9 @@ def _require_acks(groups: Iterable[Sequence[Life]], manifest: Manifest, faults: 
     timeout_ns = timeouts_of(manifest).termination_ns
     troubled = [Trouble(fault.inject_begin_ns, fault.heal_end_ns or NEVER_NS, fault.members) for fault in faults]
     for group in groups:
-        ended = {
-            life.member_id: Ended(
-                life.member_id, life.position, life.ended_ns, life.term_id, life.requested_term_id, life.acks
-            )
-            for life in group
-        }
+        ended = {life.member_id: life for life in group}
         for member_id, what in problems(ended, manifest.members, timeout_ns, troubled):
-            raise next(life for life in group if life.member_id == member_id).broken(what)
+            raise ended[member_id].broken(what)
 
 
 def _require_announced(groups: Iterable[Sequence[Life]], members: int) -> None:
@@ -281,7 +240,8 @@ def _require_ordered(commands: Iterable[ControlRecord], groups: Sequence[Sequenc
         members = {int(member) for member in command.members if member.isdigit()}
         group = next((lives for lives in rest if members & {life.member_id for life in lives}), None)
         if group is None:
-            detail = f"no trace shows the {command.what} of members {_shown(members)}"
+            shown = ", ".join(map(str, sorted(members))) or "none"
+            detail = f"no trace shows the {command.what} of members {shown}"
             raise Broken(Verdict.UNKNOWN, detail, members=tuple(sorted(members)))
         absent = members - {life.member_id for life in group}
         if absent:
@@ -311,13 +271,9 @@ def _require_seen(command: ControlRecord, member: int, position: int) -> None:
         raise Broken(Verdict.INVALID, detail, members=(member,), position=position)
 
 
-def _shown(members: Iterable[int]) -> str:
-    return ", ".join(map(str, sorted(members))) or "none"
-
-
 ENDINGS_CHECKER: Final = Checker(
     "endings",
     (Promise.ENDS_AT_ONE_POSITION,),
-    frozenset((Source.TRACES, Source.CONTROLS, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER)),
+    OF_LOG | {Source.CONTROLS},
     lambda evidence: check_endings(evidence.run, evidence.manifest, evidence.controls),
 )

@@ -11,7 +11,7 @@ from upheaval.checkers.checker import Checker, Source
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, NotApplicable, Result, Verdict
-from upheaval.records import Choice, Entry, Expected, RunFolder, chosen, read_entries, seed_lines
+from upheaval.records import Choice, Entry, Expected, RunFolder, chosen, column_lines, read_entries
 from upheaval_node.trace_kinds import TraceKind
 
 
@@ -46,7 +46,7 @@ def sent_messages(run: RunFolder, expected: Expected) -> Sequence[tuple[int, Ent
 def _difference(run: RunFolder, expected: Expected) -> str:
     """The first difference; empty if there is none."""
     masked = frozenset(expected.masked)
-    sent = [_canonical(line) for line in seed_lines(sent_messages(run, expected), masked=masked)]
+    sent = [_canonical(line) for line in column_lines(sent_messages(run, expected), masked=masked)]
     wanted = [_canonical(line) for line in expected.lines]
     for number, (line, other) in enumerate(zip(sent, wanted, strict=False), start=1):
         if line != other:
@@ -59,4 +59,4 @@ def _canonical(line: str) -> str:
     return " ".join(line.replace("|", " | ").split())
 
 
-EXPECTED: Final = Checker("expected-messages", (Promise.AS_EXPECTED,), frozenset((Source.PROTOCOL,)), check_expected)
+EXPECTED: Final = Checker("expected-messages", (Promise.AS_EXPECTED,), frozenset({Source.PROTOCOL}), check_expected)

@@ -4,11 +4,11 @@
 results of wrong credentials, and each member's trace lists its peers. This module knows no cluster.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from upheaval.checkers.checker import Checker, Source
+from upheaval.checkers.checker import OF_LOG, Checker, Source
 from upheaval.checkers.evidence.events import SessionFacts
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.evidence.trace_facts import TraceFacts
@@ -140,10 +140,11 @@ def _judge_connections(run: RunFolder, manifest: Manifest, authorities: Collecti
 
 
 def _first_broken(member_id: int, events: Iterable[TraceEvent], authorities: Collection[str]) -> Finding | None:
-    """The first violation."""
     has_read = False
-    for event in _of_sockets(events):
+    for event in events:
         fields = event.fields
+        if fields.get("component") not in _WITH_SOCKETS:
+            continue
         if event.event == TraceKind.PROCESS_START:
             has_read = False
         elif event.event == TraceKind.CERTIFICATES_READ:
@@ -164,10 +165,6 @@ def _broken_at(member_id: int, event: TraceEvent, why: str) -> Finding:
     return Finding(Promise.ONLY_AUTHORITY, Verdict.INVALID, detail, members=(member_id,), when_ns=when_ns)
 
 
-def _of_sockets(events: Iterable[TraceEvent]) -> Iterator[TraceEvent]:
-    return (event for event in events if event.fields.get("component") in _WITH_SOCKETS)
-
-
 def _check(evidence: Evidence) -> Iterable[Result]:
     sessions = None
     if (evidence.run.path / SECURITY_FILE).exists() and evidence.whole_log is not None:
@@ -175,9 +172,4 @@ def _check(evidence: Evidence) -> Iterable[Result]:
     return check_identities(evidence.run, evidence.manifest, sessions, evidence.traces)
 
 
-IDENTITIES: Final = Checker(
-    "identities",
-    _PROMISES,
-    frozenset((Source.SECURITY, Source.ATTEMPTS, Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER)),
-    _check,
-)
+IDENTITIES: Final = Checker("identities", _PROMISES, OF_LOG | {Source.SECURITY, Source.ATTEMPTS}, _check)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from upheaval.checkers.checker import Checker, Source
+from upheaval.checkers.checker import OF_LOG, Checker
 from upheaval.checkers.evidence.logs import ComparedLogs
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.promises import Promise
@@ -34,10 +34,8 @@ def _claims(run: RunFolder, manifest: Manifest, logs: ComparedLogs) -> Iterator[
             source = f"log of member {member_id} at position {term.position}"
             yield LeaderClaim(term.leadership_term_id, term.leader_member_id, source)
     for member_id in range(manifest.members):
-        folder = run.member(member_id)
-        if folder.trace.exists():
-            for event in folder.read_trace():
-                yield from traced_claims(member_id, event)
+        for event in run.member(member_id).traced():
+            yield from traced_claims(member_id, event)
 
 
 def traced_claims(member_id: int, event: TraceEvent) -> Iterator[LeaderClaim]:
@@ -60,9 +58,4 @@ def _source(member_id: int, event: TraceEvent) -> str:
     return f"member-{member_id}/trace.jsonl:{event.line}"
 
 
-LEADERS: Final = Checker(
-    "leaders",
-    (Promise.ONE_LEADER_A_TERM,),
-    frozenset((Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER)),
-    _check,
-)
+LEADERS: Final = Checker("leaders", (Promise.ONE_LEADER_A_TERM,), OF_LOG, _check)

@@ -7,7 +7,7 @@ Judged by the log itself. This module knows nothing of files.
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from upheaval.checkers.checker import Checker, Source, of_whole_log
+from upheaval.checkers.checker import OF_LOG, Checker, Source, of_whole_log
 from upheaval.checkers.evidence.events import OF_CLIENTS, EntryKind, LogEvents
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.history.calls import CallEntry
@@ -78,8 +78,5 @@ _check_suspensions: Final = of_whole_log(
 )
 
 LOG_ENTRIES: Final = Checker(
-    "log-entries",
-    (Promise.ENTRIES_KNOWN, Promise.SUSPENDED_TAKES_NOTHING),
-    frozenset((Source.HISTORY, Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER)),
-    _check,
+    "log-entries", (Promise.ENTRIES_KNOWN, Promise.SUSPENDED_TAKES_NOTHING), OF_LOG | {Source.HISTORY}, _check
 )

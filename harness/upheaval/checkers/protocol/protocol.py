@@ -12,7 +12,7 @@ from typing import Final
 from upheaval.checkers.checker import Checker, Source
 from upheaval.checkers.evidence.losses import Losses, losses_of
 from upheaval.checkers.evidence.node_states import candidate_term
-from upheaval.checkers.evidence.protocol_events import BrokenIfWhole, MemberEvent, Place, Rules
+from upheaval.checkers.evidence.protocol_events import OF_LOOP, BrokenIfWhole, MemberEvent, Place, Rules
 from upheaval.checkers.evidence.troubles import timeouts_of
 from upheaval.checkers.promises import AnyPromise, Promise
 from upheaval.checkers.protocol.ballots import BallotRules, require_stored
@@ -34,14 +34,6 @@ from upheaval_node.files import layout
 from upheaval_node.trace_kinds import TraceKind
 
 _PROMISES: Final = (Promise.VOTES_KEPT, Promise.COMMITS_KEPT)
-_OF_MODULE: Final = (
-    TraceKind.ROLE,
-    TraceKind.ELECTION_STATE,
-    TraceKind.LEADERSHIP_TERM,
-    TraceKind.SEND,
-    TraceKind.RECEIVE,
-)
-"""A trace without any of these events shows nothing of the consensus module."""
 
 
 def check_protocol(run: RunFolder, manifest: Manifest) -> list[Result]:
@@ -64,8 +56,8 @@ def check_protocol(run: RunFolder, manifest: Manifest) -> list[Result]:
     unheard: list[int] = []
     for folder in folders:
         has_spoken = False
-        for event in folder.read_trace() if folder.trace.exists() else ():
-            has_spoken |= event.event in _OF_MODULE
+        for event in folder.traced():
+            has_spoken |= event.event in OF_LOOP
             hearing.on_event(member_event(folder.member_id, event))
         if not has_spoken:
             unheard.append(folder.member_id)
@@ -121,7 +113,7 @@ def _check_seen(run: RunFolder, manifest: Manifest) -> list[Finding]:
             hearing.on_event(MemberEvent(place, event.ns, event.event, event.fields))
     folders = [run.member(member_id) for member_id in members]
     for folder in folders:
-        for event in folder.read_trace() if folder.trace.exists() else ():
+        for event in folder.traced():
             if event.event == TraceKind.ELECTION_STATE:
                 hearing.on_event(member_event(folder.member_id, event))
     for forgotten in _compare_node_states(ballots, folders, losses):
@@ -163,8 +155,7 @@ def _why_not_whole(run: RunFolder, members: int) -> str:
 
 
 def _starts(folder: MemberFolder) -> Iterator[TraceEvent]:
-    events = folder.read_trace() if folder.trace.exists() else iter(())
-    return (event for event in events if event.event == TraceKind.PROCESS_START)
+    return (event for event in folder.traced() if event.event == TraceKind.PROCESS_START)
 
 
 def member_event(member_id: int, event: TraceEvent) -> MemberEvent:
@@ -265,6 +256,6 @@ def _finding(rules: Rules, broken: Finding | None, unheard: Sequence[int], run: 
 PROTOCOL: Final = Checker(
     "protocol",
     _PROMISES,
-    frozenset((Source.TRACES, Source.CONSENSUS, Source.FAULTS, Source.CLUSTER)),
+    frozenset({Source.TRACES, Source.CONSENSUS, Source.FAULTS, Source.CLUSTER}),
     lambda evidence: check_protocol(evidence.run, evidence.manifest),
 )

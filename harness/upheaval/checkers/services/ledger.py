@@ -8,7 +8,7 @@ answer. This module knows nothing of files.
 from collections.abc import Iterable
 from typing import Final
 
-from upheaval.checkers.checker import Checker, Source, of_whole_log
+from upheaval.checkers.checker import Source, by_log
 from upheaval.checkers.evidence.events import Clock, ServiceMessage
 from upheaval.checkers.evidence.logs import WitnessLog
 from upheaval.checkers.evidence.run_evidence import Evidence
@@ -55,13 +55,11 @@ class _Judge:
         numbers = [row[1] for row in rows if len(row) == 2 and isinstance(row[1], int)]
         accounts = sum(row[0] != "" for row in rows)
         if sum(numbers) != accounts * INITIAL_BALANCE:
-            raise Broken(
-                Verdict.INVALID,
+            detail = (
                 f"the balances read by operation id={entry.id} at position {entry.position} are {sum(numbers)} "
-                f"together, {accounts} accounts began with {accounts * INITIAL_BALANCE}",
-                position=entry.position,
-                operation=entry.id,
+                f"together, {accounts} accounts began with {accounts * INITIAL_BALANCE}"
             )
+            raise Broken(Verdict.INVALID, detail, position=entry.position, operation=entry.id)
 
     def _transfer(self, entry: LogEntry) -> Json:
         """Apply a transfer. Returns the expected answer; None for a refusal."""
@@ -93,27 +91,22 @@ class _Judge:
             return
         entry, target, amount = self._flight.pop(credit.transfer_id, (None, "", 0))
         if entry is None or (target, amount) != (credit.account, credit.amount):
-            raise Broken(
-                Verdict.INVALID,
+            detail = (
                 f"{credit.amount} for account {credit.account} by transfer {credit.transfer_id} at position "
-                f"{message.position}: that transfer has nothing in flight, so money was made",
-                position=message.position,
-                operation=credit.transfer_id,
+                f"{message.position}: that transfer has nothing in flight, so money was made"
             )
+            raise Broken(Verdict.INVALID, detail, position=message.position, operation=credit.transfer_id)
         self._accounts[target] += amount
 
     def require_none_lost(self, clock: Clock) -> None:
         for entry, target, amount in self._flight.values():
             late_ms = clock.late_ms(entry.position, entry.timestamp)
             if late_ms:
-                raise Broken(
-                    Verdict.INVALID,
+                detail = (
                     f"{amount} of transfer {entry.id} at position {entry.position} never came to account {target}: "
-                    f"the log goes on for {clock.ms_after(entry.position, entry.timestamp)} ms after it",
-                    position=entry.position,
-                    operation=entry.id,
-                    late_ms=late_ms,
+                    f"the log goes on for {clock.ms_after(entry.position, entry.timestamp)} ms after it"
                 )
+                raise Broken(Verdict.INVALID, detail, position=entry.position, operation=entry.id, late_ms=late_ms)
 
     def shown(self) -> str:
         total = len(self._accounts) * INITIAL_BALANCE
@@ -131,9 +124,4 @@ def _check(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:
     return excused(results, lambda: evidence.stall)
 
 
-LEDGER_CHECKER: Final = Checker(
-    "ledger",
-    (Promise.MONEY_CONSERVED,),
-    frozenset((Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER)) | {Source.HISTORY},
-    of_whole_log((Promise.MONEY_CONSERVED,), _check),
-)
+LEDGER_CHECKER: Final = by_log("ledger", (Promise.MONEY_CONSERVED,), _check, {Source.HISTORY})

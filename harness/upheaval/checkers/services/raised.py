@@ -72,6 +72,6 @@ def _place(raised: RaisedException) -> tuple[int, str, str]:
 RAISED: Final = Checker(
     "raised",
     (Promise.SERVICES_RAISED_NOTHING,),
-    frozenset((Source.TRACES, Source.COMPANIONS)),
+    frozenset({Source.TRACES, Source.COMPANIONS}),
     lambda evidence: [check_raised(evidence.run, evidence.traces)],
 )

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from upheaval.checkers.checker import Checker, Source, of_whole_log
+from upheaval.checkers.checker import by_log
 from upheaval.checkers.evidence.events import ServiceMessage, SessionFacts
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.services.shipped import LEDGER, OFFERING, TALLY, is_shipped, services_of
@@ -107,18 +107,9 @@ def _why_not_offered(message: ServiceMessage, service_id: int, number: int, serv
     return ""
 
 
-SESSIONS: Final = Checker(
-    "sessions",
-    (Promise.SESSIONS_KEPT,),
-    frozenset((Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER)),
-    of_whole_log((Promise.SESSIONS_KEPT,), lambda _, log: judge_sessions(log.events.sessions)),
-)
-SERVICE_MESSAGES: Final = Checker(
+SESSIONS: Final = by_log("sessions", (Promise.SESSIONS_KEPT,), lambda _, log: judge_sessions(log.events.sessions))
+SERVICE_MESSAGES: Final = by_log(
     "service-messages",
     (Promise.SERVICE_MESSAGES_ONCE,),
-    frozenset((Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER)),
-    of_whole_log(
-        (Promise.SERVICE_MESSAGES_ONCE,),
-        lambda evidence, log: judge_service_messages(log.events.service_messages, services_of(evidence.manifest)),
-    ),
+    lambda evidence, log: judge_service_messages(log.events.service_messages, services_of(evidence.manifest)),
 )

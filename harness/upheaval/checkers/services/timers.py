@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from upheaval.checkers.checker import Checker, Source, of_whole_log
+from upheaval.checkers.checker import Source, by_log
 from upheaval.checkers.evidence.events import Clock, TermTimes, TimerFired
 from upheaval.checkers.evidence.logs import WitnessLog
 from upheaval.checkers.evidence.run_evidence import Evidence
@@ -212,9 +212,4 @@ def _check(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:
     return excused(results, lambda: evidence.stall)
 
 
-TIMERS_CHECKER: Final = Checker(
-    "timers",
-    (Promise.TIMERS_KEPT,),
-    frozenset((Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER)) | {Source.HISTORY},
-    of_whole_log((Promise.TIMERS_KEPT,), _check),
-)
+TIMERS_CHECKER: Final = by_log("timers", (Promise.TIMERS_KEPT,), _check, {Source.HISTORY})

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from upheaval.checkers.checker import Checker, Source
+from upheaval.checkers.checker import OF_LOG, Checker, Source
 from upheaval.checkers.evidence.log_messages import decode_message
 from upheaval.checkers.evidence.log_pieces import first_difference, log_digest
 from upheaval.checkers.evidence.logs import WitnessLog, described, frame_at, read_entries
@@ -382,7 +382,7 @@ def _judge_times(run: RunFolder, manifest: Manifest, name: str, controls: Sequen
 
 def _held_by(files: MemberFolder, controls: Sequence[ControlRecord]) -> Iterator[Held]:
     """Yield the positions that its trace names, and the end of its log if it was stopped for good."""
-    events = list(files.read_trace()) if files.trace.exists() else []
+    events = list(files.traced())
     for event in events:
         field = _POSITION_OF.get(event.event)
         position = event.fields.get(field) if field is not None else None
@@ -524,7 +524,6 @@ def _check(evidence: Evidence) -> Iterable[Result]:
 BACKUPS: Final = Checker(
     "backups",
     (Promise.BACKED_UP,),
-    frozenset((Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER, Source.COMPANIONS))
-    | {Source.HISTORY, Source.CONTROLS, Source.ORIGIN},
+    OF_LOG | {Source.HISTORY, Source.CONTROLS, Source.ORIGIN, Source.COMPANIONS},
     _check,
 )

@@ -36,7 +36,8 @@ def judge_java(recorded: Iterable[MemberState], replay: JavaReplay, finding: Fin
         compared += 1
         if snapshot.hash == right.digest:
             continue
-        where = "" if right.messages is None else f": {_difference(snapshot, right.messages)}"
+        owners = "the replay", snapshot.owner
+        where = "" if right.messages is None else f": {state_difference(right.messages, snapshot.state, owners)}"
         detail = (
             f"the snapshot of service {snapshot.service_id} of {snapshot.owner} at position {snapshot.position} has "
             f"the state {snapshot.hash[:_DIGITS]}; copies of the service that read the whole log come to "
@@ -50,7 +51,3 @@ def judge_java(recorded: Iterable[MemberState], replay: JavaReplay, finding: Fin
         return NotApplicable(Promise.SNAPSHOT_IS_REPLAY, f"states are not replayed: {why}", is_gap=True)
     copies = f"{compared} states are those of a replay, and copies from {replay.cuts} snapshots do as it does"
     return replace(finding, detail=f"{finding.detail}; {copies}{replay.note}")
-
-
-def _difference(snapshot: MemberState, right: tuple[bytes, ...]) -> str:
-    return state_difference(right, snapshot.state, ("the replay", snapshot.owner))

@@ -12,11 +12,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
-from upheaval.checkers.checker import Checker, Source, of_whole_log
-from upheaval.checkers.evidence.logs import WitnessLog
+from upheaval.checkers.checker import Source, by_log
 from upheaval.checkers.evidence.losses import losses_of
 from upheaval.checkers.evidence.recordings import LogMissing, RecordedLog, snapshot_entries
-from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.own.explanation import RecordedState, explain
 from upheaval.checkers.own.java_service import JavaReplay, no_java
 from upheaval.checkers.own.own_replay import OwnReplay, replay_own
@@ -413,15 +411,11 @@ def _difference(
     return f"has state {snapshot.hash[:_SHOWN_DIGITS]}, the replay {replayed[:_SHOWN_DIGITS]}"
 
 
-def _check(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:
-    return check_snapshots(evidence.run, evidence.manifest, log.member_id, log.end_position, evidence.java_replay)
-
-
-_PROMISES: Final = (Promise.STATES_AGREE, Promise.SNAPSHOT_IS_REPLAY)
-SNAPSHOTS: Final = Checker(
+SNAPSHOTS: Final = by_log(
     "snapshots",
-    _PROMISES,
-    frozenset((Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER, Source.COMPANIONS))
-    | {Source.ORIGIN, Source.CODE, Source.CONFIGURATIONS},
-    of_whole_log(_PROMISES, _check),
+    (Promise.STATES_AGREE, Promise.SNAPSHOT_IS_REPLAY),
+    lambda evidence, log: check_snapshots(
+        evidence.run, evidence.manifest, log.member_id, log.end_position, evidence.java_replay
+    ),
+    {Source.ORIGIN, Source.CODE, Source.CONFIGURATIONS, Source.COMPANIONS},
 )

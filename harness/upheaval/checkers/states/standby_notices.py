@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Final
 
-from upheaval.checkers.checker import Checker, Source
+from upheaval.checkers.checker import OF_LOG, Checker, Source
 from upheaval.checkers.evidence.recordings import SnapshotRecord
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.evidence.trace_facts import facts_of
@@ -173,7 +173,7 @@ def _require_announced(members: Sequence[Informed], standbys: Iterable[Standby],
 def _informed(evidence: Evidence, holder: Holder) -> Informed:
     noted: list[Noted] = []
     folder = evidence.run.member(holder.member_id)
-    for event in folder.read_trace() if folder.trace.exists() else ():
+    for event in folder.traced():
         position = event.fields.get("log_position")
         if event.event == TraceKind.STANDBY_SNAPSHOT and type(position) is int:
             noted.append(Noted(event.line, event.ns, position))
@@ -182,7 +182,7 @@ def _informed(evidence: Evidence, holder: Holder) -> Informed:
 
 def _standby(folder: MemberFolder) -> Standby:
     """Make a `Standby`. It ran until the last line of its process or its next snapshot."""
-    events = {event.line: event for event in folder.read_trace()} if folder.trace.exists() else {}
+    events = {event.line: event for event in folder.traced()}
     last_ns = {event.fields.get("pid"): event.ns for event in events.values()}
     taken = sorted((event.ns, position, event.line) for position, event in facts_of(folder).snapshots.items())
     ran: dict[int, tuple[int, int]] = {}
@@ -205,9 +205,5 @@ def _check(evidence: Evidence) -> Iterable[Result]:
 
 
 STANDBY_NOTICES: Final = Checker(
-    "standby notices",
-    (Promise.STANDBYS_KNOWN,),
-    frozenset((Source.CONTROLS, Source.TRACES, Source.FAULTS, Source.ARCHIVES, Source.CLUSTER))
-    | {Source.COMPANIONS, Source.ORIGIN},
-    _check,
+    "standby notices", (Promise.STANDBYS_KNOWN,), OF_LOG | {Source.COMPANIONS, Source.ORIGIN, Source.CONTROLS}, _check
 )

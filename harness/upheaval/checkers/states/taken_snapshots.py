@@ -189,6 +189,6 @@ def _check(evidence: Evidence) -> Iterable[Result]:
 TAKEN_SNAPSHOTS: Final = Checker(
     "taken snapshots",
     (Promise.SNAPSHOTS_TAKEN,),
-    frozenset((Source.CONTROLS, Source.TRACES, Source.FAULTS, Source.CLUSTER, Source.COMPANIONS)),
+    frozenset({Source.CONTROLS, Source.TRACES, Source.FAULTS, Source.CLUSTER, Source.COMPANIONS}),
     _check,
 )

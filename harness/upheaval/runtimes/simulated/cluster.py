@@ -48,6 +48,7 @@ from upheaval.runtimes.simulated.single_client import SingleClient
 from upheaval.runtimes.simulated.trace import Journal, ProtocolTraces
 from upheaval.runtimes.simulated.world import World
 from upheaval.system import (
+    CLUSTER_OF_THREE,
     ELECTION_CLOSED,
     LEADER,
     ClusterSpec,
@@ -270,29 +271,24 @@ class SimulatedCluster:
     def __init__(
         self,
         world: World,
+        spec: ClusterSpec = CLUSTER_OF_THREE,
         *,
-        members: int = 3,
         settings: MemberSettings | None = None,
-        service: str = "workbench",
-        more_services: tuple[str, ...] = (),
-        source: str = "",
-        model: str = "",
-        schema: str = "",
         links: LinkProfile | None = None,
         folder: RunFolder | None = None,
         gate: Gate | None = None,
-        planted: str | None = None,
         traces_protocol: bool = False,
     ) -> None:
-        """Create the cluster. With a `gate`, only clients that it names may connect. With `planted`, the members of
-        this cluster, but of no other cluster, have the bug of that name. With `traces_protocol`, every message and
-        state change of the members is kept, see `protocol`.
+        """Create the cluster. The members have `settings`, not those of `spec`, and no other cluster has its planted
+        bug. With a `gate`, only clients that it names may connect. With `traces_protocol`, every message and state
+        change of the members is kept, see `protocol`.
         """
         self.world = world
         self.protocol: ProtocolTraces | None = ProtocolTraces() if traces_protocol else None
         self.fabric = Fabric(world, links)
         self.journal = Journal()
-        self.services = (service, *more_services)
+        self.spec = spec
+        self.services = (spec.service, *spec.more_services)
         self.gate = gate
         chosen = settings or profile_settings("test")
         of_cluster = replace(chosen.cluster, service_count=len(self.services))
@@ -301,13 +297,8 @@ class SimulatedCluster:
         self.settings = replace(chosen, cluster=of_cluster)
         self.own_settings: dict[int, MemberSettings] = {}
         """Of members that start with others than those of the cluster."""
-        self.service = service
-        self.source = source
-        self.model = model
-        self.schema = schema
-        self.source_digest = source_digest(source, service)
-        self.planted = planted
-        self.build = build_with(planted)
+        self.source_digest = source_digest(spec.source, spec.service)
+        self.build = build_with(spec.planted)
         self.on_cycle: Callable[[SimulatedMember], None] | None = None
         """Called after every cycle of a member that starts from now on."""
         self.on_operation: Callable[[Operation], None] | None = None
@@ -326,9 +317,9 @@ class SimulatedCluster:
         self.faults: list[FaultRecord] = []
         self.controls: list[ControlRecord] = []
         self.converged: Converge | None = None
-        self.members = [SimulatedMember(self, member_id) for member_id in range(members)]
+        self.members = [SimulatedMember(self, member_id) for member_id in range(spec.members)]
         self.companions: dict[str, Beside] = {}
-        """Backups and standbys by name; `companion.start_backup` adds them."""
+        """Backups and standbys by name; `make_backup` and `make_standby` add them."""
         self._folder = folder
         self._workload: dict[str, Json] = {}
         self._client_hosts: list[str] = []
@@ -477,7 +468,7 @@ class SimulatedCluster:
             open_session=lambda: host.open_session(credentials),
             open_at=lambda member_id: host.open_session(credentials, member_id, ANSWER_NS),
             records=Records(self._settle, self.session_ends.append, self.attempts.append, lambda: self.world.now_ns),
-            service=self.service,
+            service=self.spec.service,
             member_ids=self.member_ids,
             idle_ns=idle_ns,
             first_id=self.first_id,
@@ -554,14 +545,14 @@ class SimulatedCluster:
                 members=len(self.members),
                 profile=self.settings.profile,
                 sync_level=self.settings.cluster.file_sync_level,
-                service=self.service,
-                more_services=self.services[1:],
-                source=self.source,
-                model=self.model,
-                model_source=self.source if self.model else "",
+                service=self.spec.service,
+                more_services=self.spec.more_services,
+                source=self.spec.source,
+                model=self.spec.model,
+                model_source=self.spec.source if self.spec.model else "",
                 source_digest=self.source_digest,
                 seed=self.world.seed,
-                planted=self.planted,
+                planted=self.spec.planted,
                 compatibility=self.settings.cluster.compatibility,
                 timeouts=_own_timeouts(self.settings),
                 max_sessions=_own_max_sessions(self.settings),
@@ -576,7 +567,7 @@ class SimulatedCluster:
         )
         if self.plan.scenario is not None:
             folder.write_scenario(self.plan.scenario)
-        write_schema(folder, self.schema)
+        write_schema(folder, self.spec.schema)
         if self.gate is not None:
             write_atomically(folder.path / SECURITY_FILE, json.dumps(self.gate.policy(), indent=2) + "\n")
         with folder.history_writer() as writer:

@@ -103,7 +103,7 @@ class SimulatedCompanion(Machine):
 
     def _build(self, process: SimulatedProcess) -> Sequence[Agent]:
         self.agents = self._build_agents(self, self.ports(process))
-        plant(self._cluster.planted, self.agents)
+        plant(self._cluster.spec.planted, self.agents)
         return self.agents
 
     def _close_agents(self, now: Now) -> None:  # noqa: ARG002 - no agent of these needs it
@@ -129,28 +129,6 @@ def companion_settings(cluster: SimulatedCluster) -> BackupNodeSettings:
 def companion_endpoints(host: str) -> BackupEndpoints:
     """A companion's endpoints on its host."""
     return BackupEndpoints(f"{host}:{CONSENSUS_PORT}", f"{host}:{CATCHUP_PORT}", f"{host}:{ARCHIVE_PORT}")
-
-
-def start_backup(
-    cluster: SimulatedCluster,
-    name: str = "backup-0",
-    *,
-    source: str = "ANY",
-    replay_start: str = "BEGINNING",
-    settings: BackupNodeSettings | None = None,
-    endpoints: BackupEndpoints | None = None,
-    credentials: CredentialsSupplier | None = None,
-) -> SimulatedCompanion:
-    """Start the backup of that name: a new backup, or a known one with its earlier configuration."""
-    companion = make_backup(
-        cluster,
-        CompanionConfig(name, source, replay_start),
-        settings=settings,
-        endpoints=endpoints,
-        credentials=credentials,
-    )
-    companion.start()
-    return companion
 
 
 def make_backup(

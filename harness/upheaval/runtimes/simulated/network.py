@@ -479,7 +479,8 @@ class Fabric:
         end = StreamEnd(self, owner, address, outgoing, incoming)
         end.handler = handler
         self._ends[end] = None
-        self._send_syn(_Dial(end, host, port, source))
+        dial = _Dial(end, host, port, source)
+        self.world.at(self.arrival_ns(outgoing.link, 0, 0), lambda: self._syn_arrives(dial))
         return end
 
     @staticmethod
@@ -490,9 +491,6 @@ class Fabric:
         if not separator or not port.isdigit():
             raise NetworkError(f"not an address: {address!r}")
         return own_host if host in ("", "localhost", "127.0.0.1", "0.0.0.0") else host, port
-
-    def _send_syn(self, dial: _Dial) -> None:
-        self.world.at(self.arrival_ns(dial.end.outgoing.link, 0, 0), lambda: self._syn_arrives(dial))
 
     def _syn_arrives(self, dial: _Dial) -> None:
         end = dial.end

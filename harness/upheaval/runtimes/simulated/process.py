@@ -65,7 +65,6 @@ class SimulatedProcess:
         self.held_back = 0
         """How many cycles began later because of that."""
         self.cycles = 0
-        self.idle_wakes = 0
         self.longest_stall_ns = 0
         self._paused_since_ns = 0
 
@@ -185,17 +184,14 @@ class SimulatedProcess:
     def _cycle(self) -> None:
         self.cycles += 1
         now = self.now()
-        is_idle = not self._inbox
         self._turns.begin(now.ns)
         for _ in range(MAX_ROUNDS):
             inbox, self._inbox = self._inbox, []
             for action in inbox:
                 action()
             work = len(inbox) + self._turns.take(now)
-            is_idle &= work == 0
             if not (self._inbox or self._turns.are_waited_for(work)):
                 break
-        self.idle_wakes += is_idle
 
     def _plan_next(self) -> None:
         now_ns = self._world.now_ns
