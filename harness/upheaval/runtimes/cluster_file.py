@@ -83,7 +83,7 @@ def _check_model(spec: ClusterSpec) -> None:
 def save(spec: ClusterSpec, runtime: str, folder: Path) -> None:
     """Write `cluster.json`. This removes the seal of the run."""
     RunFolder(folder).unseal()
-    fields = {"format": FORMAT, "runtime": runtime, **asdict(spec)}
+    fields = {"format": FORMAT, "runtime": runtime, "folder": str(folder.absolute()), **asdict(spec)}
     write_atomically(folder / CLUSTER_FILE, jsonfields.to_json(fields) + "\n")
 
 
@@ -105,13 +105,16 @@ def start_of(folder: Path) -> tuple[str, str, str]:
 
 
 def load(folder: Path) -> ClusterSpec:
-    """Read `cluster.json`. Raises `UsageError` when it is missing, malformed or of another version."""
+    """Read `cluster.json`. Raises `UsageError` when it is missing, malformed, of another version or of another
+    folder.
+    """
     path = folder / CLUSTER_FILE
     if not path.is_file():
         raise UsageError(f"{folder} holds no cluster (it has no {CLUSTER_FILE}): start one with `upheaval up --dir`")
     try:
         fields = jsonfields.parse_object(jsonfields.read_text(path))
         _require_version(path, fields)
+        _require_folder(folder, fields)
         spec = jsonfields.decode(ClusterSpec, fields, _REQUIRED)
         jsonfields.integer_within(fields, "base_port", LOWEST_PORT, highest_base_port(spec.members))
         return spec
@@ -168,3 +171,16 @@ def _require_version(path: Path, fields: Mapping[str, Json]) -> None:
             f"{path.parent} was made by upheaval {version} (format {number}), this is {__version__} (format {FORMAT}): "
             "use that version or a new folder"
         )
+
+
+def _require_folder(folder: Path, fields: Mapping[str, Json]) -> None:
+    """Raises `UsageError` for a copy: its processes and configurations are those of the folder that was copied."""
+    if "folder" not in fields:
+        return
+    made_in = jsonfields.text(fields, "folder")
+    try:
+        is_same = folder.samefile(made_in)
+    except OSError:
+        is_same = False
+    if not is_same:
+        raise UsageError(f"{folder} was made in {made_in}: a cluster runs only there, so use that folder or a new one")

@@ -16,6 +16,7 @@ from typing import ClassVar, Final, Generic, Protocol, Self, TypeVar
 
 from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
 from upheaval.records import (
+    SCENARIO_NAME,
     SPLIT,
     CompanionConfig,
     ControlRecord,
@@ -147,6 +148,7 @@ class LiveMember(LiveNode[Node_co]):
 
     def start(self) -> None:
         """Start the components that are not running. The member rejoins on its own."""
+        self._live.require_unfinished()
         self._live.run.unseal()
         self._live.heal(self.member_id, (MemberFaultKind.KILL, MemberFaultKind.STOP, *FileFaultKind))
         self.node.start()
@@ -348,12 +350,19 @@ class LiveCluster(Conditions, Generic[Member_co]):
         The wait lasts up to four times as long while members make progress. The run continues, so final positions from
         an earlier end are removed. On a failure, everything that was started here is ended.
         """
+        self.require_unfinished()
         self.run.change_manifest(lambda manifest: replace(manifest, converge=None))
         self.note_policy()
         with self.all_or_nothing():
             self._prepare()
             self.for_all(_start)
             return self.wait_until_first_leader(timeout_s)
+
+    def require_unfinished(self) -> None:
+        """Raises `UsageError` for the finished run of a scenario: a start would change its evidence."""
+        manifest = self.run.read_manifest()
+        if manifest.sealed is not None and SCENARIO_NAME in manifest.written:
+            raise UsageError(f"{self.folder} is the finished run of a scenario: start a cluster in a new folder")
 
     @abstractmethod
     def _prepare(self) -> None:
