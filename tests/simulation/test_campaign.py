@@ -164,7 +164,10 @@ def test_what_was_planned_after_the_end_of_a_run_is_left_out(tmp_path: Path) -> 
 
 
 @pytest.mark.pure
-def test_a_seed_that_catches_a_bug_fails_with_the_line_that_runs_it_again(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_seed_that_catches_a_bug_fails_with_the_line_that_runs_it_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
     assert main(["campaign", "--seeds", "1..3", "--planted", "vote-not-persisted"]) == 1
     captured = capsys.readouterr()
     assert "upheaval campaign --seeds 1..1 --planted vote-not-persisted --dir runs/seed-1" in captured.err

@@ -101,6 +101,24 @@ def test_a_failed_seed_whose_outcome_is_not_taken_leaves_no_folder(tmp_path: Pat
 
 
 @pytest.mark.pure
+def test_a_campaign_of_a_planted_bug_keeps_the_run_of_its_failed_seed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Some of its findings are about files."""
+    options = ["--seeds", "1..9", "--planted", "vote-not-persisted", "--out", str(tmp_path)]
+    assert main(["campaign", *options]) == 1
+    run = tmp_path / "seed-1"
+    assert f"left: {run}\n" in capsys.readouterr().err
+    assert entries(tmp_path) == ["seed-1", "seeds.jsonl", "summary.json"]
+    (line,) = map(json.loads, (tmp_path / "seeds.jsonl").read_text().splitlines())
+    assert line["folder"] == str(run)
+    paths = [word for finding in line["findings"] for word in finding.split() if word.endswith("recording.log")]
+    assert set(paths) == {"member-0/cluster/recording.log"}
+    assert (run / paths[0]).is_file()
+    assert main(["verify", str(run)]) == 1
+
+
+@pytest.mark.pure
 def test_a_campaign_replaces_what_an_earlier_one_left_in_its_folder(tmp_path: Path) -> None:
     for _ in range(3):
         failing(tmp_path)
@@ -221,7 +239,7 @@ def test_what_a_campaign_made_simpler_is_replaced_too(
     command = ["campaign", "--seeds", "1", "--planted", BUG, "--shrink", "--out", str(tmp_path)]
     for _ in range(2):
         assert main(command) == 1
-        assert entries(tmp_path) == ["seed-1-smallest", "seeds.jsonl", "summary.json"]
+        assert entries(tmp_path) == ["seed-1", "seed-1-smallest", "seeds.jsonl", "summary.json"]
     assert "fails alike" in capsys.readouterr().err
     (tmp_path / "seed-1-smallest" / "kept.json").unlink()
     assert main(command) == 2

@@ -482,6 +482,9 @@ def try_origin(origin: SeedOrigin, scratch: Path, keep: Keep | None, fresh: Fres
         if keep is not None and not outcome.is_valid:
             _write_origin(origin, run)
             outcome.folder = str(keep(folder) or "")
+        # Its place in `scratch` is gone.
+        texts = (outcome.detail, *outcome.findings)
+        outcome.detail, *outcome.findings = (text.replace(f"{folder}/", "") for text in texts)
         return outcome
     finally:
         shutil.rmtree(folder, ignore_errors=True)

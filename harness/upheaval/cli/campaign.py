@@ -133,7 +133,7 @@ def _several(options: CampaignOptions, seeds: range, first: SeedOrigin, folder: 
             compatibility=first.compatibility,
             search=first.search,
             remembered=remembered,
-            keep=folder if planted is None else None,
+            keep=folder,
             out=options.out,
             is_alone=options.out is not None,
             until=lambda outcome: (planted is not None or options.shrink) and not outcome.is_valid,
