@@ -136,8 +136,11 @@ def perform(
     """Raises `UsageError` before anything is started when the scenario cannot run there."""
     if runtime not in scenario.runtimes:
         where = ", ".join(scenario.runtimes)
+        place = f"scenario {scenario.name} does not run on the {runtime} runtime"
+        if runtime != SIMULATED and (lines := scenario.not_live(runtime)):
+            raise UsageError(f"{place} because of {', '.join(lines)}: use --runtime {where}")
         why = f" ({'; '.join(scenario.not_simulated)})" if runtime == SIMULATED and scenario.not_simulated else ""
-        raise UsageError(f"scenario {scenario.name} does not run on the {runtime} runtime: use --runtime {where}{why}")
+        raise UsageError(f"{place}: use --runtime {where}{why}")
     bug = None if planted is None else bug_named(planted)
     scenario = scenario.run_by(own)
     cluster_file.check(scenario.cluster.made(""), runtime)

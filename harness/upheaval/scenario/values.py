@@ -5,6 +5,7 @@ The same value runs on every runtime. This module knows neither its text (`scena
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 from upheaval.cluster import needs_closing_snapshot
 from upheaval.records import BACKUP_NAME, OWN_SYSTEM, TOGETHER, AdminCommand, CompanionConfig
@@ -20,6 +21,7 @@ from upheaval_chaos.target import Means
 from upheaval_node.cluster.rules import OWN
 
 LIBRARY = Path(__file__).parents[1] / "scenarios"
+_ON_LIVE: Final = {PROCESS: ON_PROCESSES, DOCKER: IN_CONTAINERS}
 # A user that lost its leader opens another session, and its old sessions remain until they time out.
 SESSIONS_A_USER = 6
 SPARE_SESSIONS = 8
@@ -296,6 +298,16 @@ class Scenario:
         if is_live or self.cluster.components != TOGETHER:
             possible = [runtime for runtime in possible if runtime != SIMULATED]
         return tuple(runtime for runtime in possible if runtime != DOCKER or not self.waits_for_messages)
+
+    def not_live(self, runtime: str) -> tuple[str, ...]:
+        """Its lines that clusters of real members on that runtime cannot follow."""
+        kinds = {fault.kind for fault in self.host_faults}.difference(_ON_LIVE[runtime])
+        numbered = ((number, line.partition("#")[0].split()) for number, line in enumerate(self.text.split("\n"), 1))
+        return tuple(
+            f"`{' '.join(words)}` (line {number})"
+            for number, words in numbered
+            if words == ["invariants", "on"] or kinds.intersection(words[2:3])
+        )
 
     @property
     def not_simulated(self) -> tuple[str, ...]:

@@ -395,6 +395,36 @@ def test_a_wrong_name_and_a_wrong_runtime_are_one_line_and_status_2(capsys: pyte
     )
 
 
+def test_a_scenario_file_that_does_not_exist_is_one_short_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("nope.scenario", str(tmp_path / "nope")):
+        assert main(["run", name]) == 2
+        assert capsys.readouterr().err == f"upheaval: unknown scenario {name!r}: no such file\n"
+    assert main(["run", "leader-kiled.scenario"]) == 2
+    assert capsys.readouterr().err.endswith("no such file; did you mean 'leader-killed'?\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "runtime", "others"),
+    [
+        ("invariants  on", "process", "simulated"),
+        ("invariants  on", "docker", "simulated"),
+        ("inject  full disk-full leader", "docker", "simulated, process"),
+    ],
+)
+def test_what_members_cannot_is_refused_with_its_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], line: str, runtime: str, others: str
+) -> None:
+    script = tmp_path / "short.scenario"
+    script.write_text(f"title x\n# invariants on\n{line} # as campaigns do\nwait operations 1\n")
+    assert main(["run", str(script), "--runtime", runtime, "--dir", str(tmp_path / "run")]) == 2
+    place = f"scenario short does not run on the {runtime} runtime"
+    shown = " ".join(line.split())
+    assert capsys.readouterr().err == f"upheaval: {place} because of `{shown}` (line 3): use --runtime {others}\n"
+    assert not (tmp_path / "run").exists()
+
+
 def test_what_is_not_simulated_is_refused_with_its_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     script = tmp_path / "short.scenario"
     script.write_text("title x\ninject x memory-limit leader megabytes=64\nwait operations 1\n")
