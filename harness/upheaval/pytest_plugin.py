@@ -11,6 +11,7 @@ it.
 import os
 import shlex
 import sys
+from argparse import ArgumentTypeError
 from collections.abc import Generator, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -48,10 +49,20 @@ _MARKER_OPTIONS = (
 _PACKAGES = ("upheaval", "upheaval_node", "upheaval_chaos")
 
 
+def _seed(text: str) -> int:
+    from upheaval.campaign.seeds import parse_seed
+    from upheaval.errors import UsageError
+
+    try:
+        return parse_seed(text)
+    except UsageError as error:
+        raise ArgumentTypeError(str(error)) from None
+
+
 _OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
     "runtime": {"choices": RUNTIMES, "default": None, "help": "where clusters run (default process)"},
     "members": {"type": int, "default": None, "help": "members of a cluster (default 3)"},
-    "seed": {"type": int, "default": None, "help": "seed of workload and simulation (default 1)"},
+    "seed": {"type": _seed, "default": None, "help": "seed of workload and simulation (default 1)"},
     "seeds": {
         "metavar": "A..B",
         "default": None,
@@ -128,7 +139,7 @@ def pytest_load_initial_conftests(
 def _may_be_value(name: str, text: str) -> bool:
     """Whether a text that is also a path may be the value of an option: one of its choices, or a number."""
     keywords = _OPTIONS[name]
-    return text in keywords.get("choices", ()) or (keywords.get("type") is int and text.isdecimal())
+    return text in keywords.get("choices", ()) or (keywords.get("type") in (int, _seed) and text.isdecimal())
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -137,6 +148,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", f"{MARKER}(**options): options of the test's cluster: {options}")
     if config.getoption("upheaval_seeds") is not None:
         config.stash[_SEEDS] = _parsed_seeds(config)
+    _parsed_labels(config)
     config.pluginmanager.register(_FailedSeeds(config), "upheaval-failed-seeds")
 
 
@@ -295,15 +307,22 @@ def upheaval_cluster(request: pytest.FixtureRequest, upheaval_seed: int | None) 
 
 def _labels(item: pytest.Item) -> dict[str, str]:
     """What is tested: by the ini file, the command line and CI's variables; and by which test, without its seed."""
-    from upheaval.errors import UsageError
-    from upheaval.records.labels import TEST, labels_of, parse_label
+    from upheaval.records.labels import TEST, labels_of
 
-    words = [*item.config.getini("upheaval_labels"), *item.config.getoption("upheaval_label")]
+    return labels_of([*_parsed_labels(item.config), (TEST, _test_of(item.nodeid))], os.environ)
+
+
+def _parsed_labels(config: pytest.Config) -> list[tuple[str, str]]:
+    words = [*config.getini("upheaval_labels"), *config.getoption("upheaval_label")]
+    if not words:
+        return []
+    from upheaval.errors import UsageError
+    from upheaval.records.labels import parse_label
+
     try:
-        pairs = [parse_label(word) for word in words]
+        return [parse_label(word) for word in words]
     except UsageError as error:
         raise pytest.UsageError(f"--upheaval-label or upheaval_labels: {error}") from None
-    return labels_of([*pairs, (TEST, _test_of(item.nodeid))], os.environ)
 
 
 def _settle(item: pytest.Item, run: "ItemRun") -> None:

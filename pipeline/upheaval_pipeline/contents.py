@@ -63,8 +63,7 @@ def require_different_runs(folders: Sequence[Path]) -> dict[str, Path]:
     """The folders by their runs. Raises `UsageError` for a folder that is no run, and for two of the same run."""
     seen: dict[str, Path] = {}
     for folder in folders:
-        if not folder.is_dir():
-            raise UsageError(f"{folder} is not a run folder: no such folder")
+        RunFolder(folder).require_folder()
         if not RunFolder(folder).manifest_file.exists():
             raise UsageError(f"{folder} is not a run folder: it has no manifest.json")
         other = seen.setdefault(tables.run_id(RunFolder(folder)), folder)

@@ -39,7 +39,7 @@ def test_what_live_members_cannot_is_refused(
     capsys.readouterr()
     for words, status, why in (
         (["--jobs", "2"], 2, "clusters on the process runtime run one after the other: leave out --jobs"),
-        ([], 3, "breaks no promise: shrink a run that is invalid"),
+        ([], 2, "breaks no promise: name a run that is invalid"),
     ):
         assert main(["shrink", "run", *words]) == status
         error = capsys.readouterr().err

@@ -68,7 +68,7 @@ def test_the_rule_sees_what_it_forbids(way: str) -> None:
         (["measure", "--lake", "there"], "Spark computes the figures of a lake: add --engine spark"),
         (["ingest", "nowhere", "--lake", "there"], "nowhere is not a run folder"),
         (["measure", "somewhere", "--run", "7"], "add --lake"),
-        (["verify", "nowhere", "--engine", "spark"], "has no manifest.json"),
+        (["verify", "nowhere", "--engine", "spark"], "nowhere is not a run folder: no such folder"),
     ],
 )
 def test_a_wrong_place_is_one_line(

@@ -137,6 +137,25 @@ def test_mistakes_are_one_clear_line_and_leave_nothing(tmp_path: Path, python: P
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (("--label", "x"), "ERROR: --upheaval-label or upheaval_labels: "),
+        (("-o", "upheaval_labels=x"), "ERROR: --upheaval-label or upheaval_labels: "),
+        (("--seed", "-5"), "pytest: error: argument --seed: a seed is a number from 0 "),
+    ],
+)
+def test_a_wrong_option_is_one_line_before_any_test(
+    tmp_path: Path, python: Path, options: tuple[str, ...], line: str
+) -> None:
+    (tmp_path / "test_it.py").write_text("def test_it(cluster): pass\ndef test_other(cluster): pass\n")
+    done = pytest_in(tmp_path, python, *options)
+    assert done.returncode == 4
+    assert line in done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
 def test_containers_without_their_packages_are_one_line(tmp_path: Path, python: Path) -> None:
     (tmp_path / "test_it.py").write_text("def test_it(cluster): pass")
     done = pytest_in(tmp_path, python, "--runtime", "docker")

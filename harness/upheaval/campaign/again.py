@@ -11,7 +11,7 @@ from upheaval.campaign.tries import Try
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Verdict
-from upheaval.errors import UnknownOutcome
+from upheaval.errors import UnknownOutcome, UsageError
 from upheaval.records import owned_folder
 
 
@@ -25,10 +25,13 @@ def seed_again(origin: SeedOrigin) -> Try:
 def as_recorded(again: Try, digest: str | None, run: Path) -> Try:
     """The new run with the failure of the recorded one, of that digest, as its first fingerprint.
 
-    Raises `UnknownOutcome` if it does not fail as that did: the node or the simulation may have changed since.
+    Raises `UsageError` if that breaks no promise, and `UnknownOutcome` if it does not fail as that did: the node or the
+    simulation may have changed since.
     """
     shown = again.fingerprints if again.digest == digest else _recorded(run)
-    if not shown or not again.fingerprints:
+    if not shown:
+        raise UsageError(f"{run} breaks no promise: name a run that is invalid")
+    if not again.fingerprints:
         raise UnknownOutcome(f"{run} breaks no promise when it is run again: name a run that is invalid")
     wanted = shown[0]
     if wanted not in again.fingerprints:

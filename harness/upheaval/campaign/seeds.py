@@ -7,6 +7,13 @@ from upheaval.errors import UsageError
 SEED_DIGITS: Final = 18
 
 
+def parse_seed(text: str) -> int:
+    """Parse one seed. Raises `UsageError`."""
+    if not text.isdecimal() or len(text) > SEED_DIGITS:
+        raise UsageError(f"a seed is a number from 0 with at most {SEED_DIGITS} digits, not {text!r}")
+    return int(text)
+
+
 def parse_seeds(text: str) -> range:
     """Parse `A..B`, both included, or one number, with at most `SEED_DIGITS` digits. Raises `UsageError`."""
     first, separator, last = text.partition("..")

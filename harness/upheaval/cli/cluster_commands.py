@@ -23,6 +23,7 @@ from upheaval.cli.parsing import (
     port_number,
     schema_option,
     seconds,
+    seed,
     system_option,
 )
 from upheaval.runtime_names import LIVE_RUNTIMES
@@ -171,7 +172,7 @@ class LoadOptions:
     )
     rate: float = option("--rate", default=10.0, help="operations per second of each user, 0 for no limit")
     timeout: float = option("--timeout", type=seconds, default=5.0, help="seconds to wait for an answer (default 5)")
-    seed: int = option("--seed", default=1, help="seed of the users' random numbers (default 1)")
+    seed: int = option("--seed", type=seed, default=1, help="seed of the users' random numbers (default 1)")
     credentials: str | None = option("--credentials", metavar="FILE", help="credentials for all users, if required")
     labels: tuple[tuple[str, str], ...] = labels_option()
     json: bool = json_option()

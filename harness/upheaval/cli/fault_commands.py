@@ -28,6 +28,7 @@ from upheaval.cli.parsing import (
     recorded_run,
     schema_option,
     seconds,
+    seed,
     system_option,
 )
 from upheaval.runtime_names import LIVE_RUNTIMES, RUNTIMES
@@ -107,7 +108,7 @@ class DemoOptions:
         help="one process per member (default), or one per component",
     )
     sync_level: int = option("--sync-level", choices=SYNC_LEVELS, default=0, help="Aeron's file.sync.level (default 0)")
-    seed: int = option("--seed", default=1, help="seed of the workload (default 1)")
+    seed: int = option("--seed", type=seed, default=1, help="seed of the workload (default 1)")
     operations: int = option(
         "--operations", default=2000, help="acknowledged operations in each of five phases (default 2000)"
     )
@@ -119,7 +120,7 @@ class DemoOptions:
 class RunOptions:
     name: str = option(metavar="NAME", help="one of `upheaval scenarios`, or the path of a .scenario file")
     runtime: str | None = option("--runtime", choices=RUNTIMES, help="default: the first that the scenario runs on")
-    seed: int = option("--seed", default=1, help="of the schedule and the workload (default 1)")
+    seed: int = option("--seed", type=seed, default=1, help="of the schedule and the workload (default 1)")
     planted: str | None = option(
         "--planted", type=bug, metavar="BUG", help="use a test build with this bug, one of `upheaval planted`"
     )

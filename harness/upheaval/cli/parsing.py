@@ -344,6 +344,17 @@ def above_zero(text: str) -> int:
     return value
 
 
+def seed(text: str) -> int:
+    """A seed, as of a campaign."""
+    from upheaval.campaign.seeds import parse_seed
+    from upheaval.errors import UsageError
+
+    try:
+        return parse_seed(text)
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def port_number(text: str) -> int:
     """A port; 0 is a free one."""
     value = int(text) if text.isascii() and text.isdigit() else -1

@@ -141,7 +141,7 @@ def _shrink_live(origin: TextOrigin, text: str, run: Path, out: Path, budget: Bu
         raise UsageError(f"clusters on the {origin.runtime} runtime run one after the other: leave out --jobs")
     broken = broken_in(verify_run(run))
     if not broken:
-        raise UnknownOutcome(f"{run} breaks no promise: shrink a run that is invalid")
+        raise UsageError(f"{run} breaks no promise: name a run that is invalid")
     _make_room(out)
     note(f"fails by {broken[0]}; running it again on the {origin.runtime} runtime")
     with owned_folder("campaign") as scratch:

@@ -166,6 +166,7 @@ def _is_of_member(error: HarnessError, run: RunFolder) -> bool:
 def read_origin(folder: Path) -> tuple[Scenario, StoredResult]:
     """The scenario that made a run folder, and its result. Raises `UsageError` for a folder that no scenario made."""
     scenario_file, result_file = RunFolder(folder).scenario_file, folder / RESULT_FILE
+    RunFolder(folder).require_folder()
     test = read_made_by_test(folder)
     if test is not None:
         raise UsageError(f"a pytest test made {folder}: replay it by `{test}`")

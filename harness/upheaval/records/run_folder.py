@@ -351,8 +351,14 @@ class RunFolder:
         if self.seal_file.exists():
             self.write_manifest(self.read_manifest())
 
+    def require_folder(self) -> None:
+        """Raises `UsageError` for a path without a folder."""
+        if not self.path.is_dir():
+            raise UsageError(f"{self.path} is not a run folder: no such folder")
+
     def read_manifest(self) -> Manifest:
         """Raises `UsageError` for a folder without a manifest, a malformed manifest or another format version."""
+        self.require_folder()
         if not self.manifest_file.is_file():
             raise UsageError(f"{self.path} is not a run folder: it has no manifest.json")
         try:

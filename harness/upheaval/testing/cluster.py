@@ -154,6 +154,8 @@ class Cluster:
             raise UsageError(f"runtime {runtime!r}: use one of {', '.join(RUNTIMES)}{hint}")
         if image is not None and runtime != DOCKER:
             raise UsageError(f"an image is for containers: use runtime {DOCKER}")
+        if seed < 0:
+            raise UsageError(f"seed {seed}: a seed is a number from 0")
         self.runtime = runtime
         self.service = service
         self.size = members

@@ -105,10 +105,13 @@ def test_a_malformed_history_exits_2_with_file_and_line(tmp_path: Path, capsys: 
     assert "history.jsonl:401: not JSON" in one_line(err)
 
 
-def test_a_folder_that_is_no_run_exits_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    status, _, err = run(capsys, "verify", tmp_path / "nowhere")
-    assert status == 2
-    assert "is not a run folder" in one_line(err)
+@pytest.mark.parametrize("command", ["verify", "explain", "measure", "logs", "elections", "replay", "shrink", "when"])
+def test_a_folder_that_is_no_run_exits_2(tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
+    nowhere = tmp_path / "nowhere"
+    status, _, err = run(capsys, command, nowhere)
+    assert (status, one_line(err)) == (2, f"upheaval: {nowhere} is not a run folder: no such folder\n")
+    status, _, err = run(capsys, command, tmp_path)
+    assert (status, "it has no manifest.json" in one_line(err) or "it lacks run.scenario" in err) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -119,6 +122,9 @@ def test_a_folder_that_is_no_run_exits_2(tmp_path: Path, capsys: pytest.CaptureF
         (["statsu"], "unknown command 'statsu'; did you mean 'status'?"),
         (["doctor", "--jsn"], "unknown option '--jsn'; did you mean '--json'? (see `upheaval doctor --help`)"),
         (["demo", "here"], "unexpected argument 'here' (see `upheaval demo --help`)"),
+        (["run", "leader-killed", "--seed", "-5"], "a seed is a number from 0 with at most 18 digits, not '-5'"),
+        (["run", "leader-killed", "--seed", "x"], "a seed is a number from 0 with at most 18 digits, not 'x'"),
+        (["load", "--seed", "-5"], "a seed is a number from 0"),
         (["up"], "--dir"),
         (["up", "--dir", "x", "--members", "many"], "invalid int value: 'many'"),
         (["up", "--dir", "x", "--components", "half"], "invalid choice: 'half'"),
