@@ -149,13 +149,7 @@ class Cluster:
         folder: str | os.PathLike[str] | None = None,
         restore_from: str | os.PathLike[str] | None = None,
     ) -> None:
-        if runtime not in RUNTIMES:
-            hint = did_you_mean(runtime, RUNTIMES)
-            raise UsageError(f"runtime {runtime!r}: use one of {', '.join(RUNTIMES)}{hint}")
-        if image is not None and runtime != DOCKER:
-            raise UsageError(f"an image is for containers: use runtime {DOCKER}")
-        if seed < 0:
-            raise UsageError(f"seed {seed}: a seed is a number from 0")
+        _require_possible(runtime, image, seed)
         self.runtime = runtime
         self.service = service
         self.size = members
@@ -515,3 +509,13 @@ def source_folder(
     if not named.is_dir():
         raise UsageError(f"source {named} is not a folder: give the folder that holds the service's module")
     return service_folder(service, named, system, model)
+
+
+def _require_possible(runtime: str, image: str | None, seed: int) -> None:
+    if runtime not in RUNTIMES:
+        hint = did_you_mean(runtime, RUNTIMES)
+        raise UsageError(f"runtime {runtime!r}: use one of {', '.join(RUNTIMES)}{hint}")
+    if image is not None and runtime != DOCKER:
+        raise UsageError(f"an image is for containers: use runtime {DOCKER}")
+    if seed < 0:
+        raise UsageError(f"seed {seed}: a seed is a number from 0")

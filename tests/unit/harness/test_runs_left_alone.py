@@ -46,6 +46,9 @@ def test_a_cluster_is_the_same_by_a_link(tmp_path: Path) -> None:
 def test_the_finished_run_of_a_scenario_does_not_start_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    other = ProcessCluster.create(tmp_path / "other", ClusterSpec(members=1))
+    seal(other.run)
+    other.require_unfinished()
     cluster = ProcessCluster.create(tmp_path / "run", ClusterSpec(members=1))
     cluster.run.write_scenario("title x\nwait operations 1\n")
     cluster.require_unfinished()
@@ -58,9 +61,3 @@ def test_the_finished_run_of_a_scenario_does_not_start_again(
     with pytest.raises(UsageError, match="finished run"):
         cluster.up()
     assert contents(tmp_path) == before
-
-
-def test_a_cluster_without_a_scenario_may_start_again(tmp_path: Path) -> None:
-    cluster = ProcessCluster.create(tmp_path / "run", ClusterSpec(members=1))
-    seal(cluster.run)
-    cluster.require_unfinished()
