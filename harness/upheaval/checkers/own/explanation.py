@@ -238,8 +238,8 @@ class _Replays:
             difference = self._difference(one, two, names)
             if not difference and not order.compares_requests:
                 # When a garbage collector runs depends on what a replay does besides: no entry is the first one.
-                last = self._asked([replace(order, task=Task.SHOW) for order in both])
-                return replace(explanation, difference=self._difference(*last, names))
+                one, two = self._asked([replace(order, task=Task.SHOW) for order in both])
+                return replace(explanation, difference=self._difference(one, two, names))
         except CannotReplay:
             return explanation
         return replace(
