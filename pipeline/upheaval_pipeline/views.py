@@ -582,10 +582,8 @@ VIEWS: Final = (
                 coalesce(v.when_end_ns, min(coalesce(o.complete_ns, o.invoke_ns)),
                     min_by(coalesce(p.complete_ns, p.invoke_ns), p.position)) AS moment_ns
                 FROM verdicts AS v
-                LEFT JOIN history AS o ON o.run = v.run AND o.id = v.operation
-                    AND (o.position IS NULL OR v.position IS NULL OR o.position >= v.position)
-                LEFT JOIN history AS p ON p.run = v.run AND o.id IS NULL AND v.when_end_ns IS NULL
-                    AND p.position >= v.position
+                LEFT JOIN history AS o ON o.run = v.run AND o.id = v.operation AND coalesce(o.position >= v.position, true)
+                LEFT JOIN history AS p ON p.run = v.run AND o.id IS NULL AND p.position >= v.position
                 WHERE v.verdict NOT IN ('valid', 'unreadable')
                 GROUP BY v.run, v.number, v.promise, v.verdict, v.detail, v.when_end_ns) AS m
             LEFT JOIN disturbances AS d ON d.run = m.run AND (m.moment_ns IS NULL OR d.begin_ns <= m.moment_ns))
