@@ -581,8 +581,8 @@ VIEWS: Final = (
             FROM (SELECT v.run, v.number, v.promise, v.verdict, regexp_replace(v.detail, '[0-9]+', '#') AS signature,
                 coalesce(v.when_end_ns, min(coalesce(o.complete_ns, o.invoke_ns)),
                     min_by(coalesce(p.complete_ns, p.invoke_ns), p.position)) AS moment_ns
-                FROM verdicts AS v
-                LEFT JOIN history AS o ON o.run = v.run AND o.id = v.operation AND coalesce(o.position >= v.position, true)
+                FROM verdicts AS v LEFT JOIN history AS o ON o.run = v.run AND o.id = v.operation
+                    AND coalesce(o.position >= v.position, true)
                 LEFT JOIN history AS p ON p.run = v.run AND o.id IS NULL AND p.position >= v.position
                 WHERE v.verdict NOT IN ('valid', 'unreadable')
                 GROUP BY v.run, v.number, v.promise, v.verdict, v.detail, v.when_end_ns) AS m
