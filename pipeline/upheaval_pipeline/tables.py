@@ -85,7 +85,8 @@ SEEDS: Final = (
 VERDICTS: Final = (
     "run string, run_verdict string, folder string, number int, promise string, verdict string, detail string, "
     "late_ms long, members array<int>, position long, operation long, explanation string, "
-    "signature string, known_issue int, is_gap boolean, errors string, known_cause string"
+    "signature string, known_issue int, is_gap boolean, errors string, known_cause string, "
+    "when_begin_ns long, when_end_ns long"
 )
 LAKE_SCHEMAS = {"runs": RUNS, "history": HISTORY, "faults": FAULTS, "trace": TRACE, "recording": RECORDING}
 """Of the tables of a lake that runs are written to. Extents of recordings keep what ended them in `_reject`."""

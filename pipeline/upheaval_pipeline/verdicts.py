@@ -94,17 +94,17 @@ def last_judged(lake: Lake, runs: Sequence[str]) -> dict[str, Judged]:
 
 def _rows(run: str, judged: Judged) -> Iterator[tuple[object, ...]]:
     if not isinstance(judged, Report):
-        yield run, UNREADABLE, None, 0, None, UNREADABLE, str(judged), 0, *[None] * 9
+        yield run, UNREADABLE, None, 0, None, UNREADABLE, str(judged), 0, *[None] * 11
         return
     start = run, judged.verdict.text, judged.run
     for number, finding in enumerate(judged.findings):
         errors = json.dumps([error.to_fields() for error in finding.errors]) if finding.errors else None
-        known = finding.known_issue, None, errors, finding.known_cause or None
+        known = finding.known_issue, None, errors, finding.known_cause or None, *(finding.when_ns or (None, None))
         causes = _as_json(finding.explanation), _as_json(finding.signature), *known
         what = str.__str__(finding.promise), finding.verdict.text, finding.detail, finding.late_ms
         yield *start, number, *what, list(finding.members), finding.position, finding.operation, *causes
     for number, unchecked in enumerate(judged.unchecked, start=len(judged.findings)):
-        why = unchecked.why, 0, *[None] * 6, unchecked.is_gap, None, None
+        why = unchecked.why, 0, *[None] * 6, unchecked.is_gap, *[None] * 4
         yield *start, number, str.__str__(unchecked.promise), None, *why
 
 
@@ -140,5 +140,6 @@ def _finding(row: dict[str, Any]) -> Finding:
         None if row["signature"] is None else parse_signature(json.loads(row["signature"])),
         row["known_issue"],
         row["known_cause"] or "",
+        when_ns=None if row["when_end_ns"] is None else (row["when_begin_ns"], row["when_end_ns"]),
         errors=tuple(SevereError(**fields) for fields in json.loads(row["errors"] or "[]")),
     )

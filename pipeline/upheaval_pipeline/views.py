@@ -571,21 +571,21 @@ VIEWS: Final = (
     ),
     View(
         "preceded",
-        "a promise that was not valid: when its operation ended, or the first from its position on, and the fault or"
-        f" command that began last before it (`{NO_FAULT}`: there was none), and how long; where the moment is not"
-        " known, the last of the run",
+        "a promise that was not valid: the end of what a record dates, else when its operation ended, or the first from"
+        f" its position on, and the fault or command that began last before it (`{NO_FAULT}`: there was none), and how"
+        " long; where the moment is not known, the last of the run",
         f"""SELECT run, promise, verdict, signature, moment_ns, coalesce(act, '{NO_FAULT}') AS act, kind,
         (moment_ns - begin_ns) / 1e6 AS after_ms
         FROM (SELECT m.run, m.promise, m.verdict, m.signature, m.moment_ns, d.what AS act, d.kind, d.begin_ns,
             row_number() OVER (PARTITION BY m.run, m.number ORDER BY d.begin_ns DESC, d.what) AS place
             FROM (SELECT v.run, v.number, v.promise, v.verdict, regexp_replace(v.detail, '[0-9]+', '#') AS signature,
-                coalesce(min(coalesce(o.complete_ns, o.invoke_ns)),
+                coalesce(v.when_end_ns, min(coalesce(o.complete_ns, o.invoke_ns)),
                     min_by(coalesce(p.complete_ns, p.invoke_ns), p.position)) AS moment_ns
-                FROM verdicts AS v
-                LEFT JOIN history AS o ON o.run = v.run AND o.id = v.operation
-                LEFT JOIN history AS p ON p.run = v.run AND v.operation IS NULL AND p.position >= v.position
+                FROM verdicts AS v LEFT JOIN history AS o ON o.run = v.run AND o.id = v.operation
+                    AND coalesce(o.position >= v.position, true)
+                LEFT JOIN history AS p ON p.run = v.run AND o.id IS NULL AND p.position >= v.position
                 WHERE v.verdict NOT IN ('valid', 'unreadable')
-                GROUP BY v.run, v.number, v.promise, v.verdict, v.detail) AS m
+                GROUP BY v.run, v.number, v.promise, v.verdict, v.detail, v.when_end_ns) AS m
             LEFT JOIN disturbances AS d ON d.run = m.run AND (m.moment_ns IS NULL OR d.begin_ns <= m.moment_ns))
         WHERE place = 1""",
     ),

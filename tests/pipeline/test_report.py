@@ -254,7 +254,7 @@ def test_the_first_sentence_says_what_broke_when_and_beside_which_fault(tmp_path
     assert re.search(r"0.\d{3} s into the run</a>, \S+ \S+ after the last answer", account)
     for member in range(3):
         assert f'<td class="n">member {member}</td>' in account
-    assert "no trace of messages" in account
+    assert "messages are not shown without a protocol trace" in account
     assert re.search(r'<th scope="col">in its log at position \d+, at the end of the run</th>', account)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from support.run_rows import Command, Fault, Rows, RunRows, alarms, answer_to, bad, engine_with, rows_of
+from support.run_rows import MS, Command, Fault, Rows, RunRows, alarms, answer_to, bad, engine_with, rows_of
 from upheaval.checkers.promises import Promise
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_pipeline.intervals import FAILOVER
@@ -292,6 +292,8 @@ def test_failures_that_nothing_preceded_come_first() -> None:
         RunRows("before", answers, faults, controls, [bad(operation=2)]),
         RunRows("after", answers, faults, controls, [bad(operation=6), bad(Promise.LINEARIZABLE, position=9)]),
         RunRows("commanded", answers, faults, controls, [bad(operation=18)]),
+        RunRows("dated", answers, faults, controls, [replace(bad(position=18), when_ns=(450 * MS, 550 * MS))]),
+        RunRows("of an entry past it", answers, faults, controls, [bad(operation=2, position=6)]),
         RunRows("at no moment", answers, faults, [], [bad()]),
         RunRows("without faults", answers, findings=[bad()]),
         RunRows("valid", answers, faults),
@@ -300,7 +302,8 @@ def test_failures_that_nothing_preceded_come_first() -> None:
     assert rows[0]["act"] == "none"
     assert {(row["act"], row["kind"], row["promise"]): (row["failures"], row["after_ms"]) for row in rows} == {
         ("none", None, "logs-equal"): (2, None),
-        ("pause", "fault", "logs-equal"): (2, 0),
+        ("kill", "fault", "logs-equal"): (1, 50),
+        ("pause", "fault", "logs-equal"): (3, 0),
         ("pause", "fault", "linearizable"): (1, 300),
         ("snapshot", "command", "logs-equal"): (1, 400),
     }

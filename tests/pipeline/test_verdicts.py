@@ -72,7 +72,7 @@ def test_a_lake_gives_a_report_back_with_everything_that_it_had(
         (
             known,
             replace(known, known_issue=None, known_cause="Aeron before commit ba9e9c1df7", errors=()),
-            Finding(Promise.LINEARIZABLE, Verdict.VALID, "200 operations"),
+            Finding(Promise.LINEARIZABLE, Verdict.VALID, "200 operations", when_ns=(70, 90)),
         ),
         (NotApplicable(Promise.SNAPSHOT_IS_REPLAY, "states are not replayed: no code", is_gap=True),),
     )
@@ -81,6 +81,7 @@ def test_a_lake_gives_a_report_back_with_everything_that_it_had(
     assert again == {run: report}
     assert isinstance(again[run], Report)
     assert [finding.errors for finding in again[run].findings] == [known.errors, (), ()]
+    assert [finding.when_ns for finding in again[run].findings] == [None, None, (70, 90)]
     write_verdicts(open_lake(lake), before)
 
 

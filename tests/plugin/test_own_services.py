@@ -213,15 +213,15 @@ def test_a_state_that_is_not_what_the_log_and_the_snapshot_give_is_found(
     [
         ("locks:Hashed", Cause.HASH_SEED, "['holders']['lock-0'] is "),
         ("conditioned:Alike", Cause.HASH_SEED, "['holders']['lock-0'] is "),
-        ("conditioned:Dated", Cause.CLOCK, "['holders']['lock-0'] is 2001 in the one and 1999 in the other"),
-        ("conditioned:Booted", Cause.CLOCK, "['holders']['lock-0'] is false in the one and true in the other"),
-        ("conditioned:Zoned", Cause.LOCALE, "['holders']['lock-0'] is \"00:00\" in the one and \"05:45\" in the other"),
-        ("conditioned:Configured", Cause.ENVIRONMENT, 'is "9" in the one and "none" in the other'),
-        ("conditioned:Placed", Cause.DIRECTORY, "is true in the one and false in the other"),
+        ("conditioned:Dated", Cause.CLOCK, "['holders']['lock-0'] is 2001 in {} and 1999 in {}"),
+        ("conditioned:Booted", Cause.CLOCK, "['holders']['lock-0'] is false in {} and true in {}"),
+        ("conditioned:Zoned", Cause.LOCALE, "['holders']['lock-0'] is \"00:00\" in {} and \"05:45\" in {}"),
+        ("conditioned:Configured", Cause.ENVIRONMENT, 'is "9" in {} and "none" in {}'),
+        ("conditioned:Placed", Cause.DIRECTORY, "is true in {} and false in {}"),
         ("conditioned:Addressed", Cause.ADDRESSES, None),
         ("conditioned:Drawn", Cause.RANDOM, "['holders']['lock-0'] is 0."),
-        ("conditioned:Shared", Cause.INSTANCES, "['holders']['lock-0'] is 1 in the one and 121 in the other"),
-        ("conditioned:Signed", Cause.ROLE, "['holders']['lock-0'] is -1 in the one and 7 in the other"),
+        ("conditioned:Shared", Cause.INSTANCES, "['holders']['lock-0'] is 1 in {} and 121 in {}"),
+        ("conditioned:Signed", Cause.ROLE, "['holders']['lock-0'] is -1 in {} and 7 in {}"),
         ("conditioned:Busy", Cause.BACKGROUND, ""),
         ("conditioned:Numbered", Cause.EACH_REPLAY, None),
         ("conditioned:Filed", Cause.OUTSIDE, None),
@@ -245,7 +245,7 @@ def test_why_a_state_is_not_what_the_log_gives_is_found(
     assert [each.causes for each in explained] == [(cause,)]
     if differs is not None:
         assert explained[0].entry.startswith("the message '{" if cause is not Cause.BACKGROUND else "")
-        assert differs in explained[0].difference
+        assert differs.format(*cause.replays) in explained[0].difference
     assert f"  {cause.sentence}\n" in str(report)
 
 
@@ -264,7 +264,8 @@ def test_the_first_entry_after_which_states_differ_is_found_wherever_it_is(
     )
     raised = "raises ValueError: invalid literal for int() with base 10: 'none', at conditioned.py"
     assert explanation.results == ("""'{"id": 70, "requests": 71}'""", f"{raised}:{line} in take")
-    assert "['holders']['lock-0'] is 9 in the one and \"none\" in the other" in explanation.difference
+    whole, changed = "the replay of the whole log", "the one that changes the environment variables"
+    assert f"['holders']['lock-0'] is 9 in {whole} and \"none\" in {changed}" in explanation.difference
 
 
 def test_why_is_said_wherever_a_run_is_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -62,10 +62,8 @@ def as_text(run: RunFolder, explanation: Explanation) -> str:
         start_ns = explanation.start_ns
         drawing = steps_text(explanation.steps, len(explanation.members), lambda step: in_run(step, start_ns))
         lines += ["", "what led there, since the last answer before it, in seconds of the run:", drawing]
-    elif explanation.is_traced:
-        lines += ["", "since the last answer no change of state and no message between members led there"]
-    elif explanation.moment_ns is not None:
-        lines += ["", "the run has no trace of messages: `upheaval up --trace`, or a run on the simulated runtime"]
+    for text in filter(None, (explanation.lack, explanation.without_messages)):
+        lines += ["", text]
     return "\n".join(lines)
 
 
@@ -84,7 +82,7 @@ def _row(known: Knowledge) -> list[str]:
     numbers = (known.term_id, known.leader_id, known.commit_position, known.append_position)
     return [
         str(known.member_id),
-        "yes" if known.runs else "no",
+        _UNKNOWN if known.runs is None else "yes" if known.runs else "no",
         known.role or _UNKNOWN,
         known.state or _UNKNOWN,
         *(_UNKNOWN if number < 0 else str(number) for number in numbers),

@@ -94,6 +94,7 @@ from upheaval.records.protocol_view import (
     Entry as Entry,
     chosen as chosen,
     column_lines as column_lines,
+    how_to_trace as how_to_trace,
     plain_lines as plain_lines,
     read_entries as read_entries,
 )

@@ -15,7 +15,7 @@ from upheaval.errors import UsageError
 from upheaval.records import jsonfields
 from upheaval.records.consensus_file import COMPONENT, messages_of
 from upheaval.records.jsonfields import FieldError, Json
-from upheaval.records.run_folder import MemberFolder, RunFolder
+from upheaval.records.run_folder import OWN_SYSTEM, MemberFolder, RunFolder
 from upheaval_node.protocol.describe import camel_case
 from upheaval_node.protocol_trace import MESSAGE_EVENTS
 from upheaval_node.trace_kinds import TraceKind
@@ -96,8 +96,16 @@ def read_entries(run: RunFolder) -> Iterator[Entry]:
     if not sources and run.has_consensus:
         sources = [_with_states(_seen_of(run, folder)) for folder in members]
     if not sources:
-        raise UsageError(f"{run.path} has no protocol trace: `upheaval up --trace`, or a run on the simulated runtime")
+        raise UsageError(f"{run.path} has no protocol trace: {how_to_trace(run)}")
     return heapq.merge(*sources, key=lambda entry: entry.ns)
+
+
+def how_to_trace(run: RunFolder) -> str:
+    """What would have recorded one, for a run that has none."""
+    system = run.read_manifest().system
+    if system != OWN_SYSTEM:
+        return f"members of {system} write none"
+    return "runs with `--runtime simulated` have one, and clusters of `upheaval up --trace`"
 
 
 def _seen_of(run: RunFolder, folder: MemberFolder) -> Iterator[Entry]:

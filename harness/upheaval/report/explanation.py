@@ -1,8 +1,9 @@
 """How a run came to break a promise: the moment, the operation in each log, what members knew, and the messages that
 led there.
 
-From what the run recorded: a trace of messages, where it has one, else states alone. What happens before the moment is
-what its member did until then, and what others did before they sent what was received. Nothing here judges.
+From what the run recorded: a protocol trace, where it has one, else what members traced. What happens before the moment
+is what its member did until then, and what others did before they sent what was received. Without a protocol trace,
+which alone dates messages exactly, it is what all members did until then, and only states. Nothing here judges.
 """
 
 import heapq
@@ -17,15 +18,28 @@ from upheaval.checkers.evidence.protocol_events import OF_MODULE
 from upheaval.checkers.evidence.recordings import LogMissing, RecordedLog, frame_end
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding
-from upheaval.errors import UsageError
-from upheaval.records import Entry, Json, Operation, Outcome, RunFolder, read_entries
+from upheaval.errors import HarnessError
+from upheaval.records import (
+    Entry,
+    Json,
+    Operation,
+    Outcome,
+    RunFolder,
+    TraceEvent,
+    how_to_trace,
+    messages_of,
+    read_entries,
+)
 from upheaval.report.elections import Step
-from upheaval.report.figures import kills_of
+from upheaval.report.figures import has_killed, kills_of
 from upheaval.report.moments import Moment, Moments
+from upheaval_node.protocol.describe import camel_case
 from upheaval_node.trace_kinds import TraceKind
 
 STEPS_MAX: Final = 40
 _CONSENSUS: Final = "consensus"
+_LEADER: Final = "LEADER"
+_CLOSED: Final = "CLOSED"
 _PROCESS: Final = (TraceKind.PROCESS_START, TraceKind.PROCESS_END)
 _FIRST_ROLE: Final = "FOLLOWER"
 """Of each process: a trace has changes of the role alone."""
@@ -40,10 +54,10 @@ _LOG: Final = "log"
 
 @dataclass(slots=True)
 class Knowledge:
-    """What a member knew by the moment; -1 and empty for what it had not reported."""
+    """What a member knew by the moment; None, -1 and empty for what it had not reported."""
 
     member_id: int
-    runs: bool = False
+    runs: bool | None = None
     role: str = ""
     state: str = ""
     term_id: int = -1
@@ -72,8 +86,16 @@ class Explanation:
     members: Sequence[Knowledge] = ()
     steps: Sequence[Step] = ()
     """States and messages that happen before the moment, since the last answer."""
-    is_traced: bool = False
-    """Whether the run has a trace of messages."""
+    without_messages: str = ""
+    """Why the steps are states alone; empty for a run with a protocol trace."""
+
+    @property
+    def lack(self) -> str:
+        """What to say of a moment without steps; empty where there are some."""
+        if self.steps or self.moment_ns is None:
+            return ""
+        messages = "" if self.without_messages else " and no message between members"
+        return f"since the last answer no change of state{messages} led there"
 
     def to_fields(self) -> dict[str, Json]:
         """As `--json` prints it, with times since the start of the run."""
@@ -121,23 +143,63 @@ def explain(run: RunFolder, finding: Finding) -> Explanation:
     )
     if moment_ns is None:
         return explanation
+    is_traced = _has_protocol_trace(run)
     until = [entry for entry in entries if entry.ns <= moment_ns]
-    ends = {member_id: moment_ns} if member_id is not None else dict.fromkeys(range(count), moment_ns)
+    members = knowledge_of(until, count)
+    for fault in run.read_faults():
+        if fault.inject_begin_ns <= moment_ns < fault.inject_end_ns:
+            for known in members:
+                # Nothing dates a kill within its injection.
+                known.runs = None if has_killed(fault, known.member_id) else known.runs
+    past = until if is_traced else [entry for entry in until if not entry.message]
+    ends = {member_id: moment_ns} if is_traced and member_id is not None else dict.fromkeys(range(count), moment_ns)
     return replace(
         explanation,
-        members=knowledge_of(until, count),
-        steps=last_of(steps_of(pair for pair in before(until, ends) if pair[0].ns >= good_ns)),
-        is_traced=bool(entries),
+        members=members,
+        steps=last_of(steps_of(pair for pair in before(past, ends) if pair[0].ns >= good_ns)),
+        without_messages="" if is_traced else f"messages are not shown without a protocol trace: {how_to_trace(run)}",
     )
 
 
+def _has_protocol_trace(run: RunFolder) -> bool:
+    return any(run.member(member_id).protocol_files() for member_id in range(run.read_manifest().members))
+
+
 def _entries(run: RunFolder) -> list[Entry]:
-    """Those of the consensus modules and of their processes; none of a run without a trace of messages."""
+    """Those of the consensus modules and of their processes, of their traces where there is no protocol trace; none of
+    a run that cannot be read, on which there are findings of their own.
+    """
     try:
-        entries = [entry for entry in read_entries(run) if entry.component == _CONSENSUS]
-    except UsageError:
+        if _has_protocol_trace(run):
+            entries = [entry for entry in read_entries(run) if entry.component == _CONSENSUS]
+        else:
+            entries = sorted(_traced(run), key=lambda entry: entry.ns)
+        return list(heapq.merge(_of_processes(run), entries, key=lambda entry: entry.ns))
+    except (HarnessError, OSError):
         return []
-    return list(heapq.merge(_of_processes(run), entries, key=lambda entry: entry.ns))
+
+
+def _traced(run: RunFolder) -> Iterator[Entry]:
+    """What each member traced, and what forwarders saw between members of Aeron, which trace no messages."""
+    for member_id in range(run.read_manifest().members):
+        for event in _of_module(run, member_id):
+            if event.event not in _PROCESS:
+                yield _as_entry(member_id, event)
+    for member_id, event in messages_of(run):
+        yield _as_entry(member_id, event)
+
+
+def _of_module(run: RunFolder, member_id: int) -> list[TraceEvent]:
+    """What the processes of a member's consensus module traced."""
+    return [event for event in run.member(member_id).traced() if event.fields.get("component") in OF_MODULE]
+
+
+def _as_entry(member_id: int, event: TraceEvent) -> Entry:
+    """With the names that a protocol trace has for the fields of messages."""
+    message, to = str(event.fields.get("message") or ""), event.fields.get("to")
+    fields = {camel_case(name): value for name, value in event.fields.items()} if message else event.fields
+    to = to if isinstance(to, int) else None
+    return Entry(member_id, event.ns, _CONSENSUS, event.event, message, to, "", fields, event.fields)
 
 
 def _of_processes(run: RunFolder) -> list[Entry]:
@@ -145,8 +207,7 @@ def _of_processes(run: RunFolder) -> list[Entry]:
     happened: list[tuple[int, int, str]] = []
     faults = list(run.read_faults())
     for member_id in range(run.read_manifest().members):
-        trace = run.member(member_id).traced()
-        events = [event for event in trace if event.fields.get("component") in OF_MODULE]
+        events = _of_module(run, member_id)
         happened += [(event.ns, member_id, event.event) for event in events if event.event in _PROCESS]
         happened += [(ns, member_id, TraceKind.PROCESS_END) for ns in kills_of(member_id, faults, events)]
     return [Entry(member_id, ns, _CONSENSUS, event, "", None, "", {}, {}) for ns, member_id, event in sorted(happened)]
@@ -186,6 +247,7 @@ def _entry(run: RunFolder, member_id: int, position: int) -> str:
 def knowledge_of(entries: Iterable[Entry], count: int) -> list[Knowledge]:
     """What each of so many members knew after those entries, by what it did itself."""
     members = [Knowledge(member_id) for member_id in range(count)]
+    is_log_traced = False
     for entry in entries:
         known = members[entry.member_id]
         match entry.event:
@@ -198,6 +260,10 @@ def knowledge_of(entries: Iterable[Entry], count: int) -> list[Knowledge]:
                 known.term_id = _number(entry, "leadership_term_id")
                 known.leader_id = _number(entry, "leader_member_id")
                 known.append_position = max(_number(entry, "append_position"), -1)
+            case TraceKind.LEADERSHIP_TERM if known.state in ("", _CLOSED):
+                # Members of Aeron name no leader in an election.
+                known.term_id = _number(entry, "leadership_term_id")
+                known.leader_id = _number(entry, "leader_member_id")
             case TraceKind.ROLE:
                 known.role = str(entry.fields.get("new"))
         if entry.message == "CommitPosition":
@@ -207,6 +273,10 @@ def knowledge_of(entries: Iterable[Entry], count: int) -> list[Knowledge]:
         elif entry.event == TraceKind.SEND and entry.record.get("stream") == _LOG:
             appended = entry.record.get("position")
             known.append_position = appended if type(appended) is int else known.append_position
+            is_log_traced = True
+    for known in members:
+        if known.role == _LEADER and not is_log_traced:
+            known.append_position = -1
     return members
 
 

@@ -317,21 +317,24 @@ def kills_of(member_id: int, faults: Sequence[FaultRecord], events: Sequence[Tra
     """When faults ended the process of the member's consensus module, which traces no end: at once, or after its last
     event for want of memory.
     """
-    kills = [
-        fault.inject_end_ns
-        for fault in faults
-        if fault.what in DEADLY
-        and member_id in fault.members
-        and fault.component in (None, *OF_MODULE)
-        and fault.inject_proof is not None
-        and fault.inject_proof.holds
-    ]
+    kills = [fault.inject_end_ns for fault in faults if has_killed(fault, member_id)]
     for fault in faults:
         if count := ended_for_memory(fault).get(member_id):
             ends = [ns for ns in _silences(events, kills) if fault.inject_begin_ns <= ns <= deadly_until_ns(fault)]
             # Of more of them it is unknown which ones the kernel ended.
             kills += ends if len(ends) <= count else []
     return sorted(kills)
+
+
+def has_killed(fault: FaultRecord, member_id: int) -> bool:
+    """Whether it ended the process of the member's consensus module by the end of its injection."""
+    return (
+        fault.what in DEADLY
+        and member_id in fault.members
+        and fault.component in (None, *OF_MODULE)
+        and fault.inject_proof is not None
+        and fault.inject_proof.holds
+    )
 
 
 def _silences(events: Sequence[TraceEvent], kills: Sequence[int]) -> Iterator[int]:

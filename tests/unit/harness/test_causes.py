@@ -30,7 +30,7 @@ def test_sentences_are_shown_whole_below_a_long_line() -> None:
     lines = str(Report("run", (finding,))).splitlines()
     assert [line.strip() for line in lines[2:6]] == list(WHOLE.sentences)
     assert lines[4] == "  first after the entry at position 96, the message 'x' of session 1: byte 3 differs"
-    assert lines[5] == "  at this entry one answers 'a', the other 'b'"
+    assert lines[5] == "  at this entry the replay of the whole log answers 'a', the one that changes the clock 'b'"
     assert finding.evidence == "; ".join(["x" * 2000, *WHOLE.sentences])
     assert "explanation" not in Finding(Promise.STATES_AGREE, Verdict.VALID, "").to_fields()
 

@@ -1,6 +1,7 @@
 """What happens before a moment, on traces made by hand."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +25,7 @@ from upheaval.report.explanation import (
     steps_of,
 )
 from upheaval.report.moments import Moment
+from upheaval.ui.run_page import page_of_run
 from upheaval_chaos.record import FaultRecord, Proof
 from upheaval_node.trace_kinds import TraceKind
 
@@ -144,7 +146,8 @@ def test_members_know_what_their_present_process_said() -> None:
         entry(8, 1, TraceKind.PROCESS_END),
     ]
     leader = Knowledge(0, runs=True, role="LEADER", state="CLOSED", term_id=4, leader_id=2, commit_position=96)
-    assert knowledge_of(trace, 3) == [leader, Knowledge(1, role="FOLLOWER", append_position=160), Knowledge(2)]
+    ended = Knowledge(1, runs=False, role="FOLLOWER", append_position=160)
+    assert knowledge_of(trace, 3) == [leader, ended, Knowledge(2)]
     again = knowledge_of([*trace, entry(9, 0, TraceKind.PROCESS_START)], 1 + 1)
     assert again[0] == Knowledge(0, runs=True, role="FOLLOWER")
 
@@ -225,5 +228,88 @@ def test_a_moment_right_after_an_answer_has_no_steps_and_a_trace(run: RunFolder,
         for member_id in range(2):
             (run.member(member_id).path / "protocol.jsonl").unlink()
     text = as_text(run, explain(run, Finding(Promise.INVARIANTS, Verdict.INVALID, "broken")))
-    assert ("the run has no trace of messages" in text) is not is_traced
+    assert ("messages are not shown without a protocol trace: runs with `--runtime" in text) is not is_traced
     assert ("no change of state and no message between members led there" in text) is is_traced
+    assert ("no change of state led there" in text) is not is_traced
+
+
+def message(ns: int, event: str, member: int, name: str, **fields: Json) -> dict[str, Json]:
+    return record(ns, event, member, "all", message=name, **fields)
+
+
+def elected(ns: int, member: int, state: str, **more: Json) -> dict[str, Json]:
+    place: dict[str, Json] = {"leadership_term_id": 3, "leader_member_id": 0, "append_position": 96}
+    return record(ns, "election_state", member, "all", state=state, reason="", **{**place, **more})
+
+
+@pytest.fixture
+def live(tmp_path: Path) -> RunFolder:
+    """Member 0 leads, member 1 is killed and follows it again, and member 2 traces nothing before 90."""
+    run = RunFolder(tmp_path / "live")
+    run.create(Manifest("run-1", "process", 3, "test", 1))
+    for member_id in range(3):
+        run.member(member_id).path.mkdir()
+    led = record(20, "role", 0, "all", old="CANDIDATE", new="LEADER")
+    commit: dict[str, Json] = {"leadership_term_id": 3, "log_position": 128, "leader_member_id": 0}
+    sent_commit = message(30, "send", 0, "CommitPosition", to=1, **commit)
+    write(run.member(0).trace, record(10, "process-start", 0, "all"), led, elected(25, 0, "CLOSED"), sent_commit)
+    report = message(45, "send", 1, "AppendPosition", to=0, leadership_term_id=3, log_position=160, flags=0)
+    write(
+        run.member(1).trace,
+        record(10, "process-start", 1, "all"),
+        elected(25, 1, "CLOSED"),
+        message(40, "receive", 1, "CommitPosition", **commit),
+        report,
+        record(70, "process-start", 1, "all"),
+        elected(75, 1, "CANVASS", leader_member_id=-1),
+    )
+    write(run.member(2).trace, record(90, "process-start", 2, "all"), elected(95, 2, "INIT"))
+    run.add_fault(FaultRecord("kill", "member-1", 50, 60, inject_proof=Proof(True, "gone"), members=(1,)))
+    return run
+
+
+LEADS = Knowledge(0, runs=True, role="LEADER", state="CLOSED", term_id=3, leader_id=0, commit_position=128)
+FOLLOWS = replace(LEADS, member_id=1, role="FOLLOWER", append_position=160)
+
+
+@pytest.mark.parametrize(
+    ("ns", "member"),
+    [
+        (48, FOLLOWS),
+        (55, replace(FOLLOWS, runs=None)),
+        (65, replace(FOLLOWS, runs=False)),
+        (72, Knowledge(1, runs=True, role="FOLLOWER")),
+        (80, Knowledge(1, runs=True, role="FOLLOWER", state="CANVASS", term_id=3, append_position=96)),
+    ],
+)
+def test_without_a_protocol_trace_members_know_what_they_traced(live: RunFolder, ns: int, member: Knowledge) -> None:
+    finding = Finding(Promise.COMMITS_KEPT, Verdict.INVALID, "broken", members=(0,), when_ns=(ns, ns))
+    explanation = explain(live, finding)
+    assert explanation.members == [LEADS, member, Knowledge(2)]
+    assert [step.what for step in explanation.steps if step.to is not None] == []
+    assert ("CANVASS" in [step.what for step in explanation.steps]) is (ns == 80)
+    text = as_text(live, explanation)
+    assert re.search(r"^0 +yes +LEADER +CLOSED +3 +0 +128 +-$", text, re.MULTILINE)
+    assert re.search("^2( +-){7}$", text, re.MULTILINE)
+
+
+def test_members_of_aeron_know_what_they_and_their_forwarders_saw(live: RunFolder) -> None:
+    live.write_manifest(replace(live.read_manifest(), system="aeron:1.51.0"))
+    term = record(27, "leadership_term", 1, "all", leadership_term_id=4, leader_member_id=0, source="log")
+    state = record(25, "election_state", 1, "all", state="CLOSED", leadership_term_id=4, log_position=96)
+    write(live.member(1).trace, record(10, "process-start", 1, "all"), state, term)
+    seen = record(30, "receive", 1, "forwarder", message="CommitPosition", log_position=128)
+    write(live.consensus_file, seen)
+    explanation = explain(live, Finding(Promise.COMMITS_KEPT, Verdict.INVALID, "broken", when_ns=(48, 48)))
+    known = Knowledge(1, runs=True, role="FOLLOWER", state="CLOSED", term_id=4, leader_id=0, commit_position=128)
+    assert explanation.members[1] == known
+    assert explanation.without_messages.endswith("members of aeron:1.51.0 write none")
+
+
+def test_a_page_shows_no_member_as_down_of_which_nothing_is_known(live: RunFolder) -> None:
+    """The first broken promise is that the leader has no votes."""
+    page = page_of_run(live.path)
+    account = page[page.index('<section id="how-it-broke">') :].partition("</section>")[0]
+    rows = re.findall(r'<td class="n">member (\d)</td>\s*<td>(\w+|\N{EN DASH})</td>', account)
+    assert rows == [("0", "yes"), ("1", "yes"), ("2", "\N{EN DASH}")]
+    assert "messages are not shown without a protocol trace" in account

@@ -46,7 +46,9 @@ def check_failures(evidence: Evidence) -> Iterator[Result]:
         if named:
             broken = rules.get(promise)
             members = () if broken is None or broken.member is None else (broken.member,)
-            yield Finding(promise, _VERDICTS[promise], "; ".join(named), members, signature=_signature(broken))
+            when_ns = None if broken is None or not broken.ns else (broken.ns, broken.ns)
+            signature, detail = _signature(broken), "; ".join(named)
+            yield Finding(promise, _VERDICTS[promise], detail, members, signature=signature, when_ns=when_ns)
         elif promise in _WRITTEN and promise in demanded:
             yield Finding(promise, Verdict.VALID, "the manifest records no such failure")
         else:

@@ -60,7 +60,19 @@ class Cause(StrEnum):
             case _:
                 return f"it differs with the {self.changed} alone: {self.guess}"
 
+    @property
+    def replays(self) -> tuple[str, str]:
+        """The names of the two replays that differ."""
+        match self:
+            case Cause.SNAPSHOT:
+                return _WHOLE, "the one from the snapshot"
+            case Cause.EACH_REPLAY:
+                return "one replay", "the other"
+            case _:
+                return _WHOLE, f"the one that changes the {self.changed}"
 
+
+_WHOLE: Final = "the replay of the whole log"
 CONDITIONS: Final = (
     Cause.HASH_SEED,
     Cause.CLOCK,
@@ -114,8 +126,8 @@ class Explanation:
             return (*lines, f"in the states there, {self.difference}") if self.difference else tuple(lines)
         after = f": {self.difference}" if self.difference else ""
         lines.append(f"first after the entry at position {self.position}, {self.entry}{after}")
-        one, other = self.results
-        same = f"both answer {one}" if one == other else f"one answers {one}, the other {other}"
+        (one, other), (first, second) = self.results, self.causes[0].replays
+        same = f"both answer {one}" if one == other else f"{first} answers {one}, {second} {other}"
         return (*lines, f"at this entry {same}")
 
     def _tried(self) -> Iterator[str]:

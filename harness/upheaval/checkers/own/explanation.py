@@ -29,7 +29,6 @@ SAMPLES: Final = 60
 SNAPSHOTS_MAX: Final = 4
 """The number of snapshots tried as a start, the latest first."""
 _AT_ONCE: Final = 2
-_NAMES: Final = ("the one", "the other")
 
 _Group = tuple[Cause, ...]
 
@@ -235,11 +234,12 @@ class _Replays:
                 one, two = self._asked([replace(order, low=low, high=high) for order in both])
                 low, high = _interval(one["samples"], two["samples"], low)
             one, two = self._asked([replace(order, task=Task.SHOW, high=high) for order in both])
-            difference = self._difference(one, two)
+            names = explanation.causes[0].replays
+            difference = self._difference(one, two, names)
             if not difference and not order.compares_requests:
                 # When a garbage collector runs depends on what a replay does besides: no entry is the first one.
-                last = self._asked([replace(order, task=Task.SHOW) for order in both])
-                return replace(explanation, difference=self._difference(*last))
+                one, two = self._asked([replace(order, task=Task.SHOW) for order in both])
+                return replace(explanation, difference=self._difference(one, two, names))
         except CannotReplay:
             return explanation
         return replace(
@@ -250,10 +250,10 @@ class _Replays:
             difference=difference,
         )
 
-    def _difference(self, one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+    def _difference(self, one: Mapping[str, Any], other: Mapping[str, Any], names: tuple[str, str]) -> str:
         """Where the states of two answers differ; empty if they do not."""
         states = [decode_state(answer["state"]) for answer in (one, other)]
-        return state_difference(states[0], states[1], _NAMES, self._payloads) if states[0] != states[1] else ""
+        return state_difference(states[0], states[1], names, self._payloads) if states[0] != states[1] else ""
 
     def _asked(self, orders: Iterable[Order]) -> list[dict[str, Any]]:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
