@@ -266,6 +266,7 @@ def upheaval_cluster(request: pytest.FixtureRequest, upheaval_seed: int | None) 
     from upheaval.records.labels import write_labels
     from upheaval.testing.cluster import Cluster
     from upheaval.testing.item_run import ItemRun
+    from upheaval.testing.own_promises import require_judged_promises
     from upheaval.testing.run_folders import new_folder, remove_folder
     from upheaval.testing.signals import signals_interrupt
 
@@ -285,8 +286,13 @@ def upheaval_cluster(request: pytest.FixtureRequest, upheaval_seed: int | None) 
     with signals_interrupt():
         try:
             made = Cluster(folder=folder, **options)
+            try:
+                require_judged_promises(item, options)
+            except UsageError:
+                made.down()
+                raise
         except BaseException:
-            # Nothing was started, so the folder is empty.
+            # No member was started, so the folder shows nothing.
             del item.stash[_RUN]
             remove_folder(folder)
             raise
@@ -398,8 +404,12 @@ def _cluster_options(item: pytest.Item) -> dict[str, Any]:
     if options.get("schema"):
         options["schema"] = config.rootpath / options["schema"]
     # Proxies cost something: only a test that may want to break links gets them.
-    options.setdefault("links", "upheaval_chaos" in getattr(item, "fixturenames", ()))
+    options.setdefault("links", _has_chaos(item))
     return options
+
+
+def _has_chaos(item: pytest.Item) -> bool:
+    return "upheaval_chaos" in getattr(item, "fixturenames", ())
 
 
 def _wanted_verdict(config: pytest.Config, marked: object) -> "Wanted":
@@ -451,7 +461,13 @@ def _fail_expected_or_not(report: pytest.TestReport) -> None:
 
 
 def _note(item: pytest.Item, run: "ItemRun", report: pytest.TestReport, error: BaseException | None) -> None:
-    from upheaval.testing.summary import NOT_JUDGED, REPLAY_PROPERTY, RUN_PROPERTY, VERDICT_PROPERTY
+    from upheaval.testing.summary import (
+        FAULTS_PROPERTY,
+        NOT_JUDGED,
+        REPLAY_PROPERTY,
+        RUN_PROPERTY,
+        VERDICT_PROPERTY,
+    )
 
     is_last = report.when == "teardown"
     if is_last and run.is_ending:
@@ -470,6 +486,8 @@ def _note(item: pytest.Item, run: "ItemRun", report: pytest.TestReport, error: B
         report.user_properties.append((SEED_PROPERTY, run.seed))
     if is_last:
         report.user_properties.append((VERDICT_PROPERTY, run.verdict or NOT_JUDGED))
+        if run.has_passed and _has_chaos(item):
+            report.user_properties.append((FAULTS_PROPERTY, run.faults))
         try:
             _settle(item, run)
         except Exception as reason:  # noqa: BLE001 - a full disk, say, fails this test and does not end the session
@@ -509,8 +527,8 @@ def _hides(excinfo: "pytest.ExceptionInfo[BaseException]") -> bool:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """How many passed tests have no valid run; for each failed test of ours, how it is replayed and judged, and the
-    last log lines of its members.
+    """How many passed tests have no valid run, or had no fault; for each failed test of ours, how it is replayed and
+    judged, and the last log lines of its members.
     """
     reports = (report for reports in terminalreporter.stats.values() for report in reports)
     names = (name for report in reports for name, _ in getattr(report, "user_properties", ()))

@@ -22,11 +22,12 @@ def test_the_repository_is_green_and_one_edit_makes_it_red(tmp_path: Path, pytho
     folder = tmp_path / "mine"
     made = init(python, folder)
     assert made.returncode == 0, made.stderr
-    options = ("--runtime", "simulated", "--seed", "7", TEST)
-    green = pytest_in(folder, python, *options, timeout_s=4 * PATIENCE_S)
+    options = ("--runtime", "simulated", "--seed", "7")
+    every = ("-o", "upheaval_verify=valid")
+    green = pytest_in(folder, python, *options, *every, timeout_s=8 * PATIENCE_S)
     assert green.returncode == 0, green.stdout + green.stderr
     edit_as_its_readme_says(folder)
-    red = pytest_in(folder, python, *options, timeout_s=4 * PATIENCE_S)
+    red = pytest_in(folder, python, *options, TEST, timeout_s=4 * PATIENCE_S)
     assert red.returncode == 1, red.stdout + red.stderr
     assert "invalid: linearizable: " in red.stdout
 

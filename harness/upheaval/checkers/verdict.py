@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from upheaval.checkers.own.causes import Explanation
 from upheaval.checkers.promises import AnyPromise, Promise
@@ -208,6 +208,10 @@ class Report:
     run: str
     findings: tuple[Finding, ...]
     unchecked: tuple[NotApplicable, ...] = ()
+
+    def __bool__(self) -> NoReturn:
+        """Raises `TypeError`: any report, an invalid one too, would count as true."""
+        raise TypeError("a report has no truth value: use .verdict or assert_valid()")
 
     @property
     def verdict(self) -> Verdict:

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
-from upheaval.checkers.own.own_model_process import load_model, shown_error
+from upheaval.checkers.own.own_model_process import load_model, require_promises, shown_error
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.python_path import on_python_path
 from upheaval.records import (
@@ -73,7 +73,8 @@ def _check_model(spec: ClusterSpec) -> None:
         return
     try:
         with on_python_path((spec.source,)):
-            load_model(spec.model)
+            if load_model(spec.model) is None:
+                require_promises(spec.model)
     except NodeError as error:
         raise UsageError(str(error)) from error
     except Exception as error:

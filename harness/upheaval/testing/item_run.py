@@ -87,6 +87,12 @@ class ItemRun:
         """Whether its body passed, and nothing after it has failed so far."""
         return self.end is ItemEnd.PASSED
 
+    @property
+    def faults(self) -> int:
+        """The number of faults in its folder, healed or not."""
+        file = RunFolder(self.folder).faults_file
+        return len(file.read_bytes().splitlines()) if file.exists() else 0
+
     def note(self, report: pytest.TestReport, error: BaseException | None) -> None:
         """What a phase, or a subtest, of the test came to."""
         if report.failed:

@@ -1,4 +1,4 @@
-"""The end of pytest's output: which tests passed without a valid run, and what failed tests left.
+"""The end of pytest's output: which tests passed without a valid run or a fault, and what failed tests left.
 
 Reports carry all of it in properties, so that those of other processes (pytest-xdist) count, too.
 """
@@ -17,6 +17,8 @@ from upheaval.testing.run_folders import last_lines_of
 RUN_PROPERTY: Final = "upheaval_run"
 REPLAY_PROPERTY: Final = "upheaval_replay"
 VERDICT_PROPERTY: Final = "upheaval_verdict"
+FAULTS_PROPERTY: Final = "upheaval_faults"
+"""How many faults a passed test with the fixture `chaos` had."""
 NOT_JUDGED: Final = "not judged"
 """In place of the verdict on a run that had to be none."""
 UNENDED: Final = "its run did not end in order"
@@ -37,6 +39,7 @@ def summary_lines(stats: Mapping[str, Sequence[object]], *, is_verbose: bool) ->
     verdicts = {report.nodeid: text for report in reports if (text := _verdict_of(report))}
     others = {nodeid: text for nodeid, text in verdicts.items() if nodeid not in properties}
     yield from _of_verdicts(others, len(verdicts), is_verbose=is_verbose)
+    yield from _of_chaos(reports, is_verbose=is_verbose)
     yield from _of_failed(properties)
 
 
@@ -53,6 +56,20 @@ def _of_verdicts(verdicts: Mapping[str, str], tests: int, *, is_verbose: bool) -
         for nodeid, text in verdicts.items():
             if text.partition(":")[0] == kind and (is_verbose or UNENDED in text):
                 yield f"    {nodeid}: {text}"
+
+
+def _of_chaos(reports: Sequence[pytest.TestReport], *, is_verbose: bool) -> Iterator[str]:
+    """How many of the passed tests that asked for faults had none."""
+    faults = {
+        report.nodeid: count
+        for report in reports
+        for name, count in report.user_properties
+        if name == FAULTS_PROPERTY and report.passed
+    }
+    calm = [nodeid for nodeid, count in faults.items() if not count]
+    if calm:
+        yield f"{len(calm)} of {len(faults)} passed tests with chaos had no fault (-v names them)"
+        yield from (f"    {nodeid}" for nodeid in calm if is_verbose)
 
 
 def _of_failed(properties: Mapping[str, Mapping[str, object]]) -> Iterator[str]:

@@ -45,6 +45,12 @@ def test_every_line_fits_from_60_columns_on(columns: int, detail: Detail) -> Non
     assert [line for line in lines if len(line) > columns] == []
 
 
+@pytest.mark.parametrize("report", [REPORT, Report("/runs/1", (FINE,))], ids=["not valid", "valid"])
+def test_a_report_is_neither_true_nor_false(report: Report) -> None:
+    with pytest.raises(TypeError, match=r"use \.verdict or assert_valid\(\)"):
+        bool(report)
+
+
 def test_folding_loses_no_word() -> None:
     words = "".join(verdict_text(REPORT, Screen(60), Detail.ALL).split())
     assert words == "".join(verdict_text(REPORT, Screen(), Detail.ALL).split())

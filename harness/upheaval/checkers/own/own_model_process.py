@@ -51,6 +51,12 @@ class _OwnCodeRaised(_Failed):
     """No verdict is possible because the user's model raised."""
 
 
+def require_promises(name: str) -> None:
+    """Raises `UsageError` if a model without a class, and what was imported beside it, have no promise."""
+    if not PROMISES:
+        raise UsageError(f"model {name!r}: {name} has no Model and no promise: name module:Class, or use @promise")
+
+
 def load_model(name: str) -> type[Model | ClusteredService] | None:
     """Load the model class; None for a module that has only promises. Raises `UsageError`, and whatever the module
     raises.
@@ -72,6 +78,8 @@ def _answer(task: Fields) -> Fields:
         model = load_model(task["model"])
         if task["service"] and not task["why_no_service"]:
             importlib.import_module(task["service"].partition(":")[0])
+        if model is None:
+            require_promises(task["model"])
     except Exception as error:  # noqa: BLE001 - whatever the user's code raises
         return {"why": str(error) if isinstance(error, UsageError) else shown_error(error), "at_fault": True}
     judgement: Fields = {}
