@@ -167,10 +167,10 @@ QUESTIONS: Final = (
     Question(
         "catch-ups",
         "How many bytes of the log a second did members get that had missed some, the slowest first?",
-        """SELECT c.rate, c.to_position - c.from_position AS bytes, (c.end_ns - c.begin_ns) / 1e6 AS length_ms,
+        """SELECT c.bytes_per_s, c.to_position - c.from_position AS bytes, (c.end_ns - c.begin_ns) / 1e6 AS length_ms,
         r.folder, c.member, r.scenario, r.system, r.version, r.runtime, c.states, r.run
-        FROM catch_ups AS c JOIN ran AS r ON r.run = c.run ORDER BY rate""",
-        Bars(("scenario", "member", "run", *_OF), "rate", RATE),
+        FROM catch_ups AS c JOIN ran AS r ON r.run = c.run ORDER BY bytes_per_s""",
+        Bars(("scenario", "member", "run", *_OF), "bytes_per_s", RATE),
         "no member that caught up and traced its position",
     ),
     Question(
