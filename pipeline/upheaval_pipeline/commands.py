@@ -176,6 +176,7 @@ def ask(options: AskOptions) -> int:
     from upheaval_pipeline.query import Asked, ask_all
     from upheaval_pipeline.question_page import page
     from upheaval_pipeline.questions import QUESTIONS, SUMMARY, UNJUDGED, UNKNOWN_VALUES
+    from upheaval_pipeline.verdicts import cannot_be_judged
 
     names = {*options.questions, *options.fail_if} if options.questions or options.fail_if else parsing.QUESTIONS
     wanted = [question for question in QUESTIONS if question.name in names]
@@ -183,13 +184,16 @@ def ask(options: AskOptions) -> int:
         raise UsageError(f"answers have different columns: name one question for --format {options.format}")
     lake = open_lake(options.lake)
     asked = Asked(options.slo, options.between)
-    queries = [UNKNOWN_VALUES, SUMMARY, UNJUDGED, *(question.sql for question in wanted)]
+    grounds = {one.name: one.grounds for one in wanted if one.grounds is not None and one.name in options.fail_if}
+    asked_for = [*(one.sql for one in wanted), *(one.sql for one in grounds.values())]
+    queries = [UNKNOWN_VALUES, SUMMARY, UNJUDGED, *asked_for]
     with engine_of(_chosen(lake, queries, options), options.master) as engine:
         unknown, summary, unjudged, *results = ask_all(engine, lake, queries, ROWS_MAX, asked)
     if unknown.rows:
         values = ", ".join(f"{label}={value}" for label, value in unknown.rows)
         raise UsageError(f"no run of {options.lake} has the label {values} (--between)")
-    answers = list(zip(wanted, results, strict=True))
+    answers = list(zip(wanted, results, strict=False))
+    known_from = dict(zip(grounds, results[len(wanted) :], strict=True))
     if options.format is not None:
         _export_all(answers, options.format, options.out)
     elif options.out is None:
@@ -197,19 +201,17 @@ def ask(options: AskOptions) -> int:
     else:
         write_atomically(options.out, page(options.lake, summary, answers))
         print(options.out.absolute())
-    alarms = [_is_alarming(*one) for one in answers if one[0].name in options.fail_if]
+    gates = [(question, answer) for question, answer in answers if question.name in options.fail_if]
+    alarms = [_is_alarming(*gate) for gate in gates]
     ((number,),) = unjudged.rows
     if number != 0:
-        runs = "1 run" if number == 1 else f"{number} runs"
-        _say(f"{runs} cannot be judged: `upheaval verify --lake {options.lake}` says why")
+        _say(cannot_be_judged(number, options.lake))
     if any(alarms) or (number != 0 and "failures" in options.fail_if):
         return int(CommandStatus.BROKEN)
-    for question, answer in answers:
-        needs_rows = question.needs_rows or (question.name == "compare" and options.between != ())
-        if question.name in options.fail_if and needs_rows and not answer.rows:
-            _say(f"{question.name}: unknown: {question.without} (--fail-if)")
-            return int(CommandStatus.UNKNOWN)
-    return 0
+    unknown_gates = [question for question, answer in gates if not known_from.get(question.name, answer).rows]
+    for question in unknown_gates:
+        _say(f"{question.name}: unknown: {(question.grounds or question).without} (--fail-if)")
+    return int(CommandStatus.UNKNOWN if unknown_gates or (gates and number) else CommandStatus.VALID)
 
 
 def _require_output(options: QueryOptions | AskOptions) -> None:

@@ -23,8 +23,8 @@ _MODULES: Final = ("duckdb", "sqlglot", "pyarrow")
 
 
 def require_lake_reader() -> None:
-    """Raises `EnvironmentFault` where nothing can read files of a lake."""
-    _require("pyarrow", "deltalake")
+    """Raises `EnvironmentFault` where nothing can read or write files of a lake."""
+    _require("pyarrow", "deltalake", "numpy")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from upheaval.cli.judge_commands import IngestOptions
 from upheaval.cli.tables import table
 from upheaval.records.labels import LabelsOfIngest, labels_of
+from upheaval_chaos.exit_status import CommandStatus
 from upheaval_pipeline.engines import PYTHON, chosen_to_ingest, require_lake_reader
 from upheaval_pipeline.shown_session import StageLine, shown_session
 
@@ -23,6 +24,7 @@ def ingest(options: IngestOptions) -> int:
     from upheaval_pipeline.contents import contents_of_runs, new_runs, rows_in_lake
     from upheaval_pipeline.lake import Lake, require_place
     from upheaval_pipeline.upkeep import due
+    from upheaval_pipeline.verdicts import cannot_be_judged, judgeable
 
     line = StageLine()
     require_place(options.lake)
@@ -47,6 +49,9 @@ def ingest(options: IngestOptions) -> int:
         print(
             table([["run", *names], *([run, *(str(rows.get(n, "")) for n in names)] for run, rows in written.items())])
         )
+    if not_judged := runs.keys() - judgeable(Lake(options.lake), list(runs)):
+        line.say(cannot_be_judged(len(not_judged), options.lake))
+        return int(CommandStatus.REFUSED)
     return 0
 
 

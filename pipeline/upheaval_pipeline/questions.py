@@ -64,6 +64,14 @@ class Heat:
 
 
 @dataclass(frozen=True, slots=True)
+class Grounds:
+    """A query for what was judged or compared, and what the lake lacks where that has no row."""
+
+    sql: str
+    without: str
+
+
+@dataclass(frozen=True, slots=True)
 class Question:
     """`without` says what the lake lacks when there is no answer."""
 
@@ -74,8 +82,8 @@ class Question:
     without: str
     alarm: Callable[[Mapping[str, Any]], bool] | None = None
     """Whether a row of the answer is bad news."""
-    needs_rows: bool = False
-    """Whether an answer without rows leaves open if there is bad news: nothing was measured, judged or compared."""
+    grounds: Grounds | None = None
+    """What an answer without bad news is known from, if not from its own rows."""
 
 
 MS, SHARE, RATE = "ms", "share", "bytes a second"
@@ -85,6 +93,8 @@ _OF: Final = ("system", "version", "runtime")
 """Times are compared between runs of the same system in the same version on the same runtime."""
 _NO_CAMPAIGN: Final = "no campaign: `upheaval ingest` takes the folders of `upheaval campaign --out`"
 _NO_VERDICT: Final = "the lake has no runs: `upheaval ingest` judges those that it is given"
+_JUDGED: Final = Grounds("SELECT run FROM judged UNION ALL SELECT run FROM seeds", _NO_VERDICT)
+_NO_LABELS: Final = "labels such as commit do not count here: see `changes` and `compare`"
 
 
 def _of_level(what: str) -> str:
@@ -130,7 +140,6 @@ QUESTIONS: Final = (
         Bars(("scenario", *_OF), "spent", "share of the budget"),
         "no run with requests",
         alarm=lambda row: row["spent"] is not None and row["spent"] > 1,
-        needs_rows=True,
     ),
     Question(
         "failovers",
@@ -158,10 +167,10 @@ QUESTIONS: Final = (
     Question(
         "catch-ups",
         "How many bytes of the log a second did members get that had missed some, the slowest first?",
-        """SELECT c.rate, c.to_position - c.from_position AS bytes, (c.end_ns - c.begin_ns) / 1e6 AS length_ms,
+        """SELECT c.bytes_per_s, c.to_position - c.from_position AS bytes, (c.end_ns - c.begin_ns) / 1e6 AS length_ms,
         r.folder, c.member, r.scenario, r.system, r.version, r.runtime, c.states, r.run
-        FROM catch_ups AS c JOIN ran AS r ON r.run = c.run ORDER BY rate""",
-        Bars(("scenario", "member", "run", *_OF), "rate", RATE),
+        FROM catch_ups AS c JOIN ran AS r ON r.run = c.run ORDER BY bytes_per_s""",
+        Bars(("scenario", "member", "run", *_OF), "bytes_per_s", RATE),
         "no member that caught up and traced its position",
     ),
     Question(
@@ -174,7 +183,6 @@ QUESTIONS: Final = (
         Bars(("scenario", "advice", "system", "runtime"), "rate", SHARE, "lowest", "highest"),
         _NO_VERDICT,
         alarm=lambda row: row["advice"] == QUARANTINE,
-        needs_rows=True,
     ),
     Question(
         "regressions",
@@ -197,8 +205,12 @@ QUESTIONS: Final = (
         ORDER BY outcome = 'worse' DESC, what = '{NOT_VALID}' DESC, what, lowest DESC, difference DESC, change,
         scenario, runtime""",
         Bars(("change", "scenario", "runtime", "outcome"), "difference", "", "lowest", "highest", "what"),
-        "no scenario or campaign that was judged on two systems or versions",
+        f"no scenario or campaign that was judged on two systems or versions; {_NO_LABELS}",
         alarm=lambda row: row["outcome"] == "worse",
+        grounds=Grounds(
+            "SELECT what FROM regressions WHERE is_same_system",
+            f"no scenario or campaign that was judged on two versions; {_NO_LABELS}",
+        ),
     ),
     Question(
         "changes",
@@ -211,6 +223,10 @@ QUESTIONS: Final = (
         Bars(("label", "value", "scenario"), "difference", "", "lowest", "highest", "what"),
         f"no label whose later values are worse than the earlier ones, with at least {SPLIT_MIN} runs on each side",
         alarm=lambda _: True,
+        grounds=Grounds(
+            "SELECT what FROM splits",
+            f"too few runs to compare: no label has {SPLIT_MIN} runs before one of its values and {SPLIT_MIN} since",
+        ),
     ),
     Question(
         "compare",
@@ -308,6 +324,7 @@ QUESTIONS: Final = (
         Bars(("promise", "signature", "verdict"), "together", "runs and seeds"),
         "nothing that failed",
         alarm=lambda row: row["verdict"] in ("invalid", "unreadable"),
+        grounds=_JUDGED,
     ),
     Question(
         "preceded-by",
@@ -319,6 +336,7 @@ QUESTIONS: Final = (
         Bars(("act", "promise", "verdict"), "runs", "runs"),
         "nothing that failed",
         alarm=lambda row: row["act"] == NO_FAULT and row["verdict"] == "invalid",
+        grounds=_JUDGED,
     ),
     Question(
         "slow-elections",

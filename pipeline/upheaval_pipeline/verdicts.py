@@ -79,6 +79,18 @@ def _manifest(text: str | None) -> Manifest | None:
         return None
 
 
+def judgeable(lake: Lake, runs: Sequence[str]) -> set[str]:
+    """The runs that their last judge could read."""
+    rows = lake.read(VERDICTS_NAME, arrow_schema("run string, verdict string"), runs, is_distinct=True)
+    return {row["run"] for row in rows if row["verdict"] != UNREADABLE}
+
+
+def cannot_be_judged(number: object, where: str) -> str:
+    """The line on such runs of a lake."""
+    runs = "1 run" if number == 1 else f"{number} runs"
+    return f"{runs} cannot be judged: `upheaval verify --lake {where}` says why"
+
+
 def judged_by_this_version(lake: Lake, runs: Sequence[str]) -> dict[str, Judged]:
     """What this judge found about runs, as far as it has judged them."""
     return last_judged(lake, sorted({*runs} - {*without_verdict(lake, runs)}))

@@ -333,7 +333,7 @@ VIEWS: Final = (
         "a time in which a member got what it missed of the log, as in the figures of the run: its states, how many"
         " bytes of the log, and the bytes a second",
         f"""SELECT run, member, begin_ns, end_ns, states, from_position, to_position,
-        (to_position - from_position) * 1e9 / greatest(end_ns - begin_ns, 1) AS rate
+        (to_position - from_position) * 1e9 / greatest(end_ns - begin_ns, 1) AS bytes_per_s
         FROM (SELECT run, member, min_by(ts, line) FILTER (WHERE is_catching_up) AS begin_ns,
             min_by(position, line) FILTER (WHERE is_catching_up) AS from_position,
             max(ts) FILTER (WHERE NOT is_catching_up) AS end_ns,

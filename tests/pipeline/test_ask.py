@@ -223,9 +223,9 @@ def test_latency_is_compared_with_that_under_no_fault(rows: Rows) -> None:
 
 def test_catch_ups_are_those_of_the_figures(rows: Rows, lake: str, runs: dict[str, RunFolder]) -> None:
     one = of(rows["catch-ups"], runtime="process")
-    assert (one["member"], one["bytes"], one["length_ms"], one["rate"]) == (0, 1024, 250, 4096)
+    assert (one["member"], one["bytes"], one["length_ms"], one["bytes_per_s"]) == (0, 1024, 250, 4096)
     assert one["states"] == ["FOLLOWER_CATCHUP", "FOLLOWER_LOG_REPLICATION"]
-    sql = "SELECT run, member, from_position, to_position, rate FROM catch_ups ORDER BY run, begin_ns"
+    sql = "SELECT run, member, from_position, to_position, bytes_per_s FROM catch_ups ORDER BY run, begin_ns"
     told = asked(lake, sql, 99).rows
     expected = [
         (run.read_manifest().run_id, c.member, c.from_position, c.to_position, pytest.approx(c.rate))

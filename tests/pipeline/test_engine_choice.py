@@ -1,6 +1,7 @@
 """Which engine `--engine auto` takes: by the size of what queries read, the memory, and what is installed."""
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,15 @@ def test_an_ingest_without_java_takes_this_process_for_any_size(
     assert choice.why.startswith(f"Spark cannot run (no Java in JAVA_HOME ({tmp_path})")
     with pytest.raises(EnvironmentFault, match="no Java in JAVA_HOME"):
         chosen_to_ingest(1, "lake", AUTO, "local[2]")
+
+
+def test_what_an_ingest_lacks_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good_run(5).write(tmp_path / "run")
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    assert main(["ingest", str(tmp_path / "run"), "--lake", str(tmp_path / "lake")]) == 2
+    assert capsys.readouterr().err.startswith("upheaval: numpy is not installed: pip install '")
 
 
 def test_an_ingest_by_itself_starts_no_spark(

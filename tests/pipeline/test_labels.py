@@ -31,6 +31,11 @@ COMMITS = ["a1", "f2", "b3", "e4", "c5"]
 RUNS_OF_A_COMMIT = 4
 SLOW_SINCE, FLAKY_SINCE = 2, 3
 BAD = "2 operations in slot 7 twice"
+UNKNOWN_WITH_ONE_RUN = {
+    "changes": "too few runs to compare: no label has 3 runs",
+    "compare": "no two values of a label",
+    "regressions": "no scenario or campaign that was judged on two versions;",
+}
 
 
 def write_lake(where: Path, *, slow_ms: int, is_flaky: bool) -> str:
@@ -287,4 +292,44 @@ def test_a_gate_over_nothing_is_unknown(tmp_path: Path, capsys: pytest.CaptureFi
     ask = ["ask", "--lake", str(tmp_path / "lake"), "--engine", "duckdb", "--fail-if"]
     assert main([*ask, "slo"]) == 3
     assert capsys.readouterr().err == "upheaval: slo: unknown: no run with requests (--fail-if)\n"
-    assert main([*ask, "changes"]) == 0
+    assert main([*ask, "changes", "--fail-if", "compare", "--fail-if", "regressions"]) == 3
+    lines = sorted(capsys.readouterr().err.splitlines())
+    assert len(lines) == len(UNKNOWN_WITH_ONE_RUN)
+    for line, (name, why) in zip(lines, UNKNOWN_WITH_ONE_RUN.items(), strict=True):
+        assert line.startswith(f"upheaval: {name}: unknown: {why}")
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_gate_over_too_few_runs_of_two_commits_is_unknown(
+    at_once: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two runs of each: enough to compare the commits, and too few to find since when."""
+    created = {"a": "2026-11-01", "b": "2026-11-01" if at_once else "2026-11-02"}
+    for number, commit in enumerate("aabb"):
+        write_run(tmp_path / str(number), number, is_slow=False, has_lost=commit == "b", service_digest="")
+        write_labels(tmp_path / str(number), {"commit": commit})
+        manifest = tmp_path / str(number) / "manifest.json"
+        manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "created": created[commit]}))
+    lake = str(tmp_path / "lake")
+    ingest(None, [tmp_path / str(number) for number in range(4)], lake)
+    ask = ["ask", "--lake", lake, "--engine", "duckdb", "--fail-if"]
+    assert main([*ask, "changes"]) == 3
+    assert "upheaval: changes: unknown: too few runs to compare: no label has 3 runs" in capsys.readouterr().err
+    assert main([*ask, "compare"]) == (3 if at_once else 1)
+    assert main([*ask, "compare", "--between", "commit=a..b"]) == 1
+
+
+def test_a_run_that_cannot_be_judged_is_no_success(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lake = str(tmp_path / "lake")
+    good, bad = good_run(40).write(tmp_path / "good").path, good_run(41).write(tmp_path / "bad").path
+    (bad / "manifest.json").write_text("{")
+    ingested = ["ingest", str(good), str(bad), "--lake", lake, "--engine", "python"]
+    why = f"upheaval: 1 run cannot be judged: `upheaval verify --lake {lake}` says why\n"
+    for _ in range(2):  # the second time all of it is there
+        assert main(ingested) == 2
+        assert capsys.readouterr().err.endswith(why)
+    assert main(["ingest", str(good), "--lake", lake]) == 0
+    for name, status in (("flakes", 3), ("failures", 1)):
+        assert main(["ask", "--lake", lake, "--engine", "duckdb", "--fail-if", name]) == status
+        assert why in capsys.readouterr().err
+    assert main(["ask", "flakes", "--lake", lake, "--engine", "duckdb"]) == 0

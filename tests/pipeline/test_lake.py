@@ -292,7 +292,7 @@ def test_a_run_that_cannot_be_judged_is_a_failure(
     shown = capsys.readouterr()
     assert f"1 run cannot be judged: `upheaval verify --lake {lake}` says why" in shown.err
     assert "unreadable" in shown.out
-    assert main(["ask", "slo", "--lake", lake, "--fail-if", "slo"]) == 0
+    assert main(["ask", "slo", "--lake", lake, "--fail-if", "slo"]) == 3
 
 
 def test_a_folder_whose_name_is_not_utf_8_is_ingested(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ class InitOptions:
 @dataclass(frozen=True)
 class DoctorOptions:
     area: str | None = option(
-        nargs="?", metavar="AREA", help="docker, aeron, links, host, spark or load (default: all)"
+        nargs="?", metavar="AREA", help="docker, aeron, links, host, lake, spark, load or ui (default: all)"
     )
     json: bool = json_option()
 

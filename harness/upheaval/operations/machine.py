@@ -106,12 +106,21 @@ def _host(area: str) -> Iterator[Need]:
     yield Need(area, "processors", True, str(processors), "live clusters")
 
 
+def _lake(area: str) -> Iterator[Need]:
+    names = ("deltalake", "duckdb", "numpy", "pyarrow", "sqlglot")
+    yield _modules(area, "lake", names, "ingest, ask, query, --lake")
+
+
 def _spark(area: str) -> Iterator[Need]:
-    yield _modules(area, "spark", ("pyspark", "pandas", "pyarrow", "deltalake"), "--engine spark, ingest, ask")
+    yield _modules(area, "spark", ("pyspark", "pandas", "pyarrow", "deltalake"), "--engine spark")
 
 
 def _load(area: str) -> Iterator[Need]:
     yield _modules(area, "load", ("locust",), "upheaval load")
+
+
+def _ui(area: str) -> Iterator[Need]:
+    yield _modules(area, "ui", ("starlette", "uvicorn"), "upheaval ui")
 
 
 def _modules(area: str, extra: str, names: tuple[str, ...], used_by: str) -> Need:
@@ -139,6 +148,8 @@ _AREAS: Final[Mapping[str, Callable[[str], Iterator[Need]]]] = {
     "aeron": _aeron,
     "links": _links,
     "host": _host,
+    "lake": _lake,
     "spark": _spark,
     "load": _load,
+    "ui": _ui,
 }

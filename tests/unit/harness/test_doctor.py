@@ -123,6 +123,15 @@ def test_what_is_there_is_named_with_its_version(
     assert jar.endswith("--system aeron  jars 1.46.7")
 
 
+def test_what_a_lake_lacks_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    assert main(["doctor", "lake", "--json"]) == 0
+    (packages,) = json.loads(capsys.readouterr().out)["needs"]
+    assert not packages["is_there"]
+    assert "numpy" in packages["detail"].removeprefix("missing ").split(", ")
+    assert packages["remedy"].startswith("pip install ")
+
+
 def test_an_unknown_area_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "dokcer"]) == 2
     assert "unknown area 'dokcer': use one of docker, aeron, " in capsys.readouterr().err
