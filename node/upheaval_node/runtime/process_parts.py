@@ -32,6 +32,7 @@ from upheaval_node.runtime.protocol_file import ProtocolFile
 from upheaval_node.runtime.tls import TlsRules
 from upheaval_node.runtime.trace_logging import TraceHandler
 from upheaval_node.runtime.tracer import FileTracer
+from upheaval_node.service.raised import is_of_service
 from upheaval_node.tls_files import TlsFiles
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import MS, Now
@@ -136,8 +137,14 @@ class ProcessParts:
         self._logging.begin()
 
     def trace_termination(self, error: TerminationError) -> None:
-        """Trace the termination of the whole process."""
-        self.tracer.emit(self.now(), TraceKind.TERMINATED, reason=str(error), expected=error.expected)
+        """Trace the termination of the whole process, and whether a service's own code ended it."""
+        self.tracer.emit(
+            self.now(),
+            TraceKind.TERMINATED,
+            reason=str(error),
+            expected=error.expected,
+            by_service=_is_by_service(error),
+        )
 
     def trace_agent_end(self, agent: Agent, error: TerminationError) -> None:
         """Trace the expected end of one agent."""
@@ -173,3 +180,12 @@ class ProcessParts:
         self.storage.close()
         for lock in self._locks:
             lock.release()
+
+
+def _is_by_service(error: BaseException | None) -> bool:
+    """Whether a service's own code raised the error, or one that it followed."""
+    while error is not None:
+        if isinstance(error, Exception) and is_of_service(error):
+            return True
+        error = error.__context__
+    return False

@@ -310,14 +310,22 @@ def test_an_end_by_an_error_is_no_ordered_one_though_the_service_gets_an_order(t
     )
 
 
-@pytest.mark.parametrize(("is_expected", "verdict"), [(False, Verdict.INVALID), (True, Verdict.VALID)])
+@pytest.mark.parametrize(
+    ("how", "verdict"),
+    [
+        ({"expected": False}, Verdict.INVALID),
+        ({"expected": False, "by_service": False}, Verdict.INVALID),
+        ({"expected": False, "by_service": True}, Verdict.VALID),
+        ({"expected": True, "by_service": False}, Verdict.VALID),
+    ],
+)
 def test_a_failure_of_our_node_is_no_ordered_end_though_its_service_ends_first(
-    is_expected: bool, verdict: Verdict, tmp_path: Path
+    how: dict[str, Json], verdict: Verdict, tmp_path: Path
 ) -> None:
-    """A commit position that went back made two members end that no fault had hit."""
+    """A commit position that went back made two members end that no fault had hit. A service may end its member."""
     trace = [
         *(line(1), line(2, "role"), {**line(4, "service-terminate"), "service_id": 0, "log_position": 1568}),
-        {**line(5, "terminated"), "reason": "log must be contiguous", "expected": is_expected},
+        {**line(5, "terminated"), "reason": "log must be contiguous", **how},
         {**line(6, "process-end"), "status": 7},
     ]
     assert judged(tmp_path, trace) is verdict

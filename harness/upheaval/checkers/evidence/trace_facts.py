@@ -47,7 +47,7 @@ class ProcessLife:
     is_service_ending: bool = False
     """Whether its module ended a service."""
     has_failed: bool = False
-    """Whether one of its components ended it unexpectedly, in our node. That ends its services, too."""
+    """Whether a component of our node ended it unexpectedly, and no service's own code. That ends its services, too."""
     cluster_end_ns: int | None = None
     """When its consensus module began to end with the cluster."""
     started_ns: int | None = None
@@ -252,7 +252,7 @@ def _add_to_life(life: ProcessLife, event: TraceEvent) -> None:
     elif event.event == TraceKind.SERVICE_TERMINATE:
         life.is_service_ending = True
     elif event.event == TraceKind.TERMINATED:
-        life.has_failed |= event.fields.get("expected") is False
+        life.has_failed |= event.fields.get("expected") is False and event.fields.get("by_service") is not True
     elif event.event == TraceKind.CLUSTER_END or event.fields.get("new") == _TERMINATING:
         life.is_ending = True
         if event.event in (TraceKind.CLUSTER_END, TraceKind.MODULE_STATE) and life.cluster_end_ns is None:
