@@ -19,7 +19,7 @@ from upheaval_pipeline.duck import duck_engine
 from upheaval_pipeline.lake import Lake, open_lake
 from upheaval_pipeline.place import Place
 from upheaval_pipeline.query import ask
-from upheaval_pipeline.tables import FAULTS, HISTORY, TRACE, run_id
+from upheaval_pipeline.tables import FAULTS, HISTORY, TRACE, readable_run_id
 from upheaval_pipeline.verdicts import last_judged
 
 RUNS_MAX: Final = 10_000
@@ -80,7 +80,7 @@ class LakePlace:
         row = self._row(name)
         folder = None if row is None or row.folder is None else Path(row.folder)
         try:
-            return folder if folder is not None and run_id(RunFolder(folder)) == name else None
+            return folder if folder is not None and readable_run_id(RunFolder(folder)) == name else None
         except HarnessError:
             return None
 

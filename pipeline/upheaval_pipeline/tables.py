@@ -170,15 +170,20 @@ def canonical(value: Json) -> str:
 
 
 def run_id(run: RunFolder) -> str:
-    """The run's id in a lake, or the folder's name when the manifest cannot be read.
+    """The run's id in a lake, or the folder's name when the manifest cannot be read."""
+    try:
+        return readable_run_id(run)
+    except HarnessError:
+        return storable(run.path.name)
+
+
+def readable_run_id(run: RunFolder) -> str:
+    """The run's id in a lake. Raises `UsageError` when the manifest cannot be read.
 
     The id of a simulated run is that of its seed and execution, so two commits may have the same one. Here its labels
     are part of it.
     """
-    try:
-        manifest = run.read_manifest()
-    except HarnessError:
-        return storable(run.path.name)
+    manifest = run.read_manifest()
     labels = _labels_if_readable(run) if manifest.runtime == SIMULATED else None
     return storable(f"{manifest.run_id}-{_digest_of(labels)}" if labels else manifest.run_id)
 
