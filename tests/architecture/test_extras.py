@@ -20,8 +20,8 @@ OF_TYPE_CHECKERS = {"_typeshed", "mypy_extensions"}
 
 def names(requirements: list[str]) -> set[str]:
     """The modules of requirements, such as `toxiproxy-python>=0.1`."""
-    found = (re.match(r"[\w-]+", text) for text in requirements if not text.startswith(("#", "-", "upheaval[")))
-    return {match[0].lower().removesuffix("-python") for match in found if match}
+    matches = (re.match(r"[\w-]+", text) for text in requirements if not text.startswith(("#", "-", "upheaval[")))
+    return {match[0].lower().removesuffix("-python") for match in matches if match}
 
 
 def imported(*folders: str) -> set[str]:

@@ -223,5 +223,5 @@ def test_fields_that_do_not_fit_their_columns_are_null(tmp_path: Path) -> None:
 def test_the_fields_of_a_trace_are_its_lines_with_each_name_once(tmp_path: Path) -> None:
     line = '{"ts":1, "event":"caf\u00e9","b":1.0e3,"a":[2]}'
     repeated = ('{"ts":2,"event":"e","state":"A","state":"B"}', '{"ts":3,"event":"e","n":{"a":1,"a":2}}')
-    found = [row["fields"] for row in rows_of_trace(tmp_path, [line, *repeated])]
-    assert found == [line, '{"event":"e","state":"B","ts":2}', '{"event":"e","n":{"a":2},"ts":3}']
+    fields = [row["fields"] for row in rows_of_trace(tmp_path, [line, *repeated])]
+    assert fields == [line, '{"event":"e","state":"B","ts":2}', '{"event":"e","n":{"a":2},"ts":3}']

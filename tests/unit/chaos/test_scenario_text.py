@@ -420,8 +420,8 @@ def test_what_members_cannot_is_refused_with_its_line(
     script.write_text(f"title x\n# invariants on\n{line} # as campaigns do\nwait operations 1\n")
     assert main(["run", str(script), "--runtime", runtime, "--dir", str(tmp_path / "run")]) == 2
     place = f"scenario short does not run on the {runtime} runtime"
-    shown = " ".join(line.split())
-    assert capsys.readouterr().err == f"upheaval: {place} because of `{shown}` (line 3): use --runtime {others}\n"
+    statement = " ".join(line.split())
+    assert capsys.readouterr().err == f"upheaval: {place} because of `{statement}` (line 3): use --runtime {others}\n"
     assert not (tmp_path / "run").exists()
 
 

@@ -240,8 +240,8 @@ def _require_ordered(commands: Iterable[ControlRecord], groups: Sequence[Sequenc
         members = {int(member) for member in command.members if member.isdigit()}
         group = next((lives for lives in rest if members & {life.member_id for life in lives}), None)
         if group is None:
-            shown = ", ".join(map(str, sorted(members))) or "none"
-            detail = f"no trace shows the {command.what} of members {shown}"
+            ids = ", ".join(map(str, sorted(members))) or "none"
+            detail = f"no trace shows the {command.what} of members {ids}"
             raise Broken(Verdict.UNKNOWN, detail, members=tuple(sorted(members)))
         absent = members - {life.member_id for life in group}
         if absent:
