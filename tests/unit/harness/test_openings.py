@@ -84,13 +84,28 @@ def test_a_cluster_that_has_all_its_sessions_admits_no_other_client(
     assert bool(missed(full=full_in(*lives))) is is_missed
 
 
-def test_a_session_of_a_term_without_a_clock_counts_at_any_time() -> None:
+@pytest.mark.parametrize(
+    ("term", "clocks", "is_missed"),
+    [
+        (2, [], False),
+        (2, [replace(CLOCK, begin_ms=18_000)], True),
+        (2, [replace(CLOCK, begin_ms=19_000)], False),
+        (4, [replace(CLOCK, begin_ms=21_000)], False),
+        (4, [replace(CLOCK, begin_ms=24_000)], True),
+        (2, [replace(CLOCK, leadership_term_id=1), replace(CLOCK, begin_ms=30_000)], False),
+        (2, [replace(CLOCK, leadership_term_id=1), replace(CLOCK, begin_ms=18_000)], True),
+    ],
+)
+def test_a_session_of_a_term_without_a_clock_counts_for_as_long_as_terms_beside_it_allow(
+    term: int, clocks: list[LeaderClock], is_missed: bool
+) -> None:
+    """Every later leader had the entries when it began to lead."""
     untraced = LogEvents()
     for session_id in range(3):
-        untraced.session(session_id).add_open(64 * session_id, 2, 6_000)
-        untraced.session(session_id).add_close(6_400, CloseReason.TIMEOUT, 2, 7_000)
-    assert not missed(full=list(full_times(3, untraced, [CLOCK])))
-    assert missed(full=list(full_times(4, untraced, [CLOCK])))
+        untraced.session(session_id).add_open(64 * session_id, term, 6_000)
+        untraced.session(session_id).add_close(6_400, CloseReason.TIMEOUT, term, 7_000)
+    assert bool(missed(full=list(full_times(3, untraced, clocks)))) is is_missed
+    assert missed(full=list(full_times(4, untraced, clocks)))
 
 
 def test_attempts_of_strangers_are_not_judged_here() -> None:

@@ -31,15 +31,25 @@ def full_times(limit: int, events: LogEvents, clocks: Iterable[LeaderClock]) -> 
 
 
 def _changes(events: LogEvents, clocks: Mapping[int, LeaderClock]) -> Iterator[tuple[int, int]]:
-    """When the number of sessions grew or fell, and by how much.
-
-    A session counts for as long as the clocks allow, and without limit where no clock shows when it opened or closed.
-    """
+    """When the number of sessions grew or fell, and by how much. A session counts for as long as the clocks allow."""
     unit = units_of_ms(events.time_unit)
     for facts in events.sessions.values():
         if facts.open_term is None:
             continue
-        clock = clocks.get(facts.open_term)
-        yield (0 if clock is None else clock.ns_of(facts.open_time, unit) - clock.slack_ns), 1
-        if facts.ended is not None and (clock := clocks.get(facts.ended[0])) is not None:
-            yield clock.ns_of(facts.ended[1], unit) + clock.slack_ns, -1
+        yield _written_ns(facts.open_term, facts.open_time, unit, clocks)[0], 1
+        if facts.ended is not None:
+            yield _written_ns(*facts.ended, unit, clocks)[1], -1
+
+
+def _written_ns(term: int, timestamp: int, units_per_ms: int, clocks: Mapping[int, LeaderClock]) -> tuple[int, int]:
+    """The earliest and latest time at which an entry of a term can have been written, by the host's clock.
+
+    Where the term has no clock, terms beside it bound the time: the log has the entry, so every later leader had it
+    when it began to lead.
+    """
+    if (clock := clocks.get(term)) is not None:
+        ns = clock.ns_of(timestamp, units_per_ms)
+        return ns - clock.slack_ns, ns + clock.slack_ns
+    before = (clock.begin_ns - clock.slack_ns for other, clock in clocks.items() if other < term)
+    after = (clock.begin_ns + clock.slack_ns for other, clock in clocks.items() if other > term)
+    return max(before, default=0), min(after, default=NEVER_NS)
