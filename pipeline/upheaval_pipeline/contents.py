@@ -10,7 +10,7 @@ from pathlib import Path
 from upheaval.errors import UsageError
 from upheaval.records import RunFolder
 from upheaval.records.run_folder import PAGES
-from upheaval.records.seal import digest_of_file
+from upheaval.records.run_seal import digest_of_file
 from upheaval_pipeline import tables
 from upheaval_pipeline.lake import Lake
 from upheaval_pipeline.version import reader_version

@@ -301,6 +301,23 @@ def test_names_say_what_a_thing_is() -> None:
     assert bound == []
 
 
+def test_no_package_gives_a_name_to_two_things() -> None:
+    """A name that a package imports hides its module of that name, or is hidden by it: mypyc takes the module."""
+    paths = {file.path.removesuffix(".py") for file in python_files(*PACKAGES)}
+    modules = paths | {path.removesuffix("/__init__") for path in paths}
+    hidden = [
+        f"{file.path}:{node.lineno} {alias.name}"
+        for file in python_files(*PACKAGES)
+        if file.path.endswith("/__init__.py")
+        for node in file.nodes
+        if isinstance(node, ast.ImportFrom)
+        and node.module != file.path.split("/", 1)[1].removesuffix("/__init__.py").replace("/", ".")
+        for alias in node.names
+        if f"{file.path.removesuffix('/__init__.py')}/{alias.asname or alias.name}" in modules
+    ]
+    assert hidden == []
+
+
 def test_nothing_unfinished_is_left() -> None:
     mark = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b|NotImplementedError")
     found = [

@@ -49,7 +49,6 @@ from upheaval.records.history import (
     parse_operation as parse_operation,
     read_history as read_history,
 )
-from upheaval.records.history_blocks import OperationBlock as OperationBlock, history_blocks as history_blocks
 from upheaval.records.jsonfields import (
     FieldError as FieldError,
     Json as Json,
@@ -61,13 +60,14 @@ from upheaval.records.made_by_test import (
     read_made_by_test as read_made_by_test,
     write_made_by_test as write_made_by_test,
 )
+from upheaval.records.operation_blocks import OperationBlock as OperationBlock, history_blocks as history_blocks
 from upheaval.records.origin import Origin as Origin, read_origin as read_origin, write_origin as write_origin
 from upheaval.records.own_source import (
     code_digest as code_digest,
     service_folder as service_folder,
     source_digest as source_digest,
 )
-from upheaval.records.owned_folder import (
+from upheaval.records.owned_folders import (
     SHARED_MEMORY as SHARED_MEMORY,
     abandoned_folders as abandoned_folders,
     owned_folder as owned_folder,
@@ -131,7 +131,7 @@ from upheaval.records.run_folder import (
     version_of as version_of,
     write_atomically as write_atomically,
 )
-from upheaval.records.seal import (
+from upheaval.records.run_seal import (
     Seal as Seal,
     add_failure as add_failure,
     digest_of_text as digest_of_text,

@@ -7,7 +7,7 @@ from pathlib import Path
 from upheaval.records import RunFolder, jsonfields
 from upheaval.records.labels import LABELS_FILE
 from upheaval.records.run_folder import PAGES
-from upheaval.records.seal import read_seal
+from upheaval.records.run_seal import read_seal
 
 
 def signature_of(run: Path) -> tuple[tuple[str, int, int], ...]:

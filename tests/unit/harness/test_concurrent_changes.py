@@ -8,7 +8,7 @@ import pytest
 
 from upheaval.errors import UsageError
 from upheaval.records import Failure, Manifest, RunFolder
-from upheaval.records.seal import add_failure
+from upheaval.records.run_seal import add_failure
 from upheaval_chaos.record import FaultRecord, Proof
 
 WRITERS = 4

@@ -13,7 +13,7 @@ from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.cli.main import main
 from upheaval.records import CLUSTER_FILE, CompanionConfig, FinalPosition, RunFolder, note_companion, read_seal, seal
-from upheaval.records.seal import digest_of_file
+from upheaval.records.run_seal import digest_of_file
 from upheaval.runtimes import cluster_file
 from upheaval.runtimes.opening import create_cluster
 from upheaval.system import ClusterSpec
