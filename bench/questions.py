@@ -3,7 +3,8 @@
 The lakes have runs that are made apart from each other: every one has its own clients, times, faults and elections, and
 one in ten of them breaks a promise; and two campaigns of as many seeds. Each engine is a process of its own. Prints
 JSON: by engine the processor seconds of all questions and of all views, and the peak of memory (the JVM's with it); and
-where the engines differ. Of a question all rows are compared, of a view the number of rows and what its columns add up
+where the engines differ. Each view is computed by itself, the questions share theirs as `ask` does. Of a question all
+rows are compared, of a view the number of rows and what its columns add up
 to.
 """
 
@@ -36,7 +37,7 @@ from upheaval_pipeline.engine import Engine
 from upheaval_pipeline.engines import DUCKDB, SPARK, engine_of
 from upheaval_pipeline.lake import Lake, open_lake
 from upheaval_pipeline.lake_files import Written, files_of, write_file
-from upheaval_pipeline.query import open_views
+from upheaval_pipeline.query import open_views, shared_views
 from upheaval_pipeline.questions import QUESTIONS
 from upheaval_pipeline.tables import FAULTS, HISTORY, STORED, TRACE, batches
 from upheaval_pipeline.verdicts import verdict_rows
@@ -133,12 +134,14 @@ def asked(engine: str, where: str, master: str) -> dict[str, Any]:
     with engine_of(engine, master) as started:
         open_views(started, open_lake(where))
         parts: dict[str, Any] = {"start": cost_since(before)}
-        for part, queries in (
-            ("questions", {question.name: question.sql for question in QUESTIONS}),
-            ("views", {view.name: totals_of(started, view.name) for view in VIEWS}),
+        questions = {question.name: question.sql for question in QUESTIONS}
+        for part, queries, views in (
+            ("views", {view.name: totals_of(started, view.name) for view in VIEWS}, []),
+            ("questions", questions, shared_views(questions.values())),
         ):
             before, begin = processor_seconds(), time.monotonic()
-            rows = {name: rows_of(started, sql) for name, sql in queries.items()}
+            with started.sharing(views):
+                rows = {name: rows_of(started, sql) for name, sql in queries.items()}
             wall_s = round(time.monotonic() - begin, 1)
             parts[part] = {**cost_since(before), "wall_s": wall_s, "rows": rows}
     return parts

@@ -5,7 +5,7 @@ their frames, which are most of a lake.
 """
 
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -42,6 +42,10 @@ class DuckDatabase:
     def add_view(self, name: str, sql: str) -> None:
         """A query by a name, which is run anew by each reader."""
         self._connection.execute(f'CREATE VIEW main."{name}" AS {as_duckdb(sql)}')
+
+    def sharing(self, views: Sequence[str]) -> AbstractContextManager[None]:
+        """A block whose queries compute views once."""
+        return self._engine.sharing(views)
 
     def columns(self, name: str) -> list[tuple[str, str]]:
         """Of a table or view."""

@@ -63,6 +63,15 @@ class DuckEngine:
         """A query by a name."""
         self._connection.execute(f'CREATE TEMP VIEW "{name}" AS {as_duckdb(sql)}')
 
+    @contextmanager
+    def sharing(self, views: Sequence[str]) -> Iterator[None]:
+        """Views become tables in memory, as long as the connection is open."""
+        with _reasons():
+            for view in views:
+                self._connection.execute(f'CREATE TEMP TABLE "{view} shared" AS SELECT * FROM "{view}"')
+                self._connection.execute(f'CREATE OR REPLACE TEMP VIEW "{view}" AS SELECT * FROM "{view} shared"')
+        yield
+
     def columns(self, name: str) -> list[tuple[str, str]]:
         """Of a table or view, with DuckDB's names of their types."""
         described = self._connection.execute(f'DESCRIBE "{name}"').fetchall()
@@ -71,14 +80,10 @@ class DuckEngine:
     def answer(self, sql: str, limit: int) -> Answer:
         """The first rows of a query. Raises `UsageError` for anything that is no query."""
         query = as_duckdb(sql)
-        try:
+        with _reasons():
             result = self._connection.execute(query)
             columns = tuple(column[0] for column in result.description or ())
             rows = result.fetchmany(limit + 1)
-        except (OSError, duckdb.IOException) as error:
-            raise UsageError(f"the lake cannot be read: {_first_line(error)}") from None
-        except duckdb.Error as error:
-            raise UsageError(f"the query cannot be run: {_first_line(error)}") from None
         return Answer(columns, tuple(rows[:limit]), len(rows) > limit)
 
 
@@ -94,6 +99,17 @@ def memory_limit() -> int:
     with duckdb.connect() as connection:
         (size,) = connection.execute("SELECT parse_formatted_bytes(current_setting('memory_limit'))").fetchall()[0]
     return int(size)
+
+
+@contextmanager
+def _reasons() -> Iterator[None]:
+    """Errors of DuckDB as a `UsageError` of one line."""
+    try:
+        yield
+    except (OSError, duckdb.IOException) as error:
+        raise UsageError(f"the lake cannot be read: {_first_line(error)}") from None
+    except duckdb.Error as error:
+        raise UsageError(f"the query cannot be run: {_first_line(error)}") from None
 
 
 def _first_line(error: Exception) -> str:

@@ -1,6 +1,7 @@
 """What answers queries over a lake: DuckDB within this process, or Spark."""
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -27,6 +28,9 @@ class Engine(Protocol):
 
     def add_view(self, name: str, sql: str) -> None:
         """A query by a name."""
+
+    def sharing(self, views: Sequence[str]) -> AbstractContextManager[None]:
+        """A block whose queries compute views once; each may read the ones before it. Raises as `answer` does."""
 
     def columns(self, name: str) -> list[tuple[str, str]]:
         """Of a table or view, with their types."""

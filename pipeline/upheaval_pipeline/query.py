@@ -1,6 +1,7 @@
 """A lake as tables and views that queries see. Nothing is written, and nothing is judged here."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -9,6 +10,7 @@ from upheaval_pipeline.arrow_schema import arrow_schema
 from upheaval_pipeline.engine import Answer, Engine
 from upheaval_pipeline.known_bug_rows import KNOWN_BUGS_COLUMNS, known_bug_rows
 from upheaval_pipeline.lake import Lake
+from upheaval_pipeline.sql_dialects import names_in
 from upheaval_pipeline.tables import LAKE_SCHEMAS, REJECT, REJECTS, ROWS, SEEDS, VERDICTS
 from upheaval_pipeline.views import VIEWS
 
@@ -31,13 +33,27 @@ _DEFAULT: Final = Asked()
 
 def ask(engine: Engine, lake: Lake, sql: str, limit: int) -> Answer:
     """The first rows of a query. Raises `UsageError` for what is no query, and for a run with a damaged file."""
-    return ask_all(engine, lake, [sql], limit)[0]
+    open_views(engine, lake)
+    return engine.answer(sql, limit)
 
 
 def ask_all(engine: Engine, lake: Lake, queries: Sequence[str], limit: int, asked: Asked = _DEFAULT) -> list[Answer]:
-    """The first rows of each query. Raises as `ask` does."""
+    """The first rows of each query; views that several of them read are computed once. Raises as `ask` does."""
     open_views(engine, lake, asked)
-    return [engine.answer(sql, limit) for sql in queries]
+    with engine.sharing(shared_views(queries)):
+        return [engine.answer(sql, limit) for sql in queries]
+
+
+def shared_views(queries: Iterable[str]) -> list[str]:
+    """The views that are read more than once, by queries or by views that these read, in the order of `VIEWS`.
+
+    Raises `UsageError` for what is no query.
+    """
+    read_by = Counter(name for sql in queries for name in names_in(sql))
+    for view in reversed(VIEWS):
+        if view.name in read_by:
+            read_by.update(names_in(view.sql))
+    return [view.name for view in VIEWS if read_by[view.name] > 1]
 
 
 def shown(value: object) -> str:

@@ -1,7 +1,8 @@
 """Spark as the engine of queries."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from pyspark.errors import AnalysisException, ParseException
@@ -32,6 +33,17 @@ class SparkEngine:
     def add_view(self, name: str, sql: str) -> None:
         """A query by a name."""
         self._spark.sql(sql).createOrReplaceTempView(name)
+
+    @contextmanager
+    def sharing(self, views: Sequence[str]) -> Iterator[None]:
+        """Rows of views are kept once a query has computed them, and given back at the end: others use the server."""
+        for view in views:
+            self._spark.catalog.cacheTable(view)
+        try:
+            yield
+        finally:
+            for view in views:
+                self._spark.catalog.uncacheTable(view)
 
     def columns(self, name: str) -> list[tuple[str, str]]:
         """Of a table or view, with Spark's names of their types."""

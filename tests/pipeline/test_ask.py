@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from support.pages import follow
 from upheaval.cli import parsing
 from upheaval.cli.main import main
 from upheaval.cli.report import write_report
+from upheaval.errors import UsageError
 from upheaval.records import ControlRecord, Function, Manifest, Operation, Outcome, RunFolder
 from upheaval.report import measure_run
 from upheaval_chaos.record import FaultRecord, Proof
@@ -30,7 +32,7 @@ from upheaval_pipeline.duck import DuckEngine, duck_engine
 from upheaval_pipeline.engine import Answer
 from upheaval_pipeline.ingest import ingest
 from upheaval_pipeline.lake import open_lake
-from upheaval_pipeline.query import open_views
+from upheaval_pipeline.query import open_views, shared_views
 from upheaval_pipeline.question_page import page
 from upheaval_pipeline.questions import QUESTIONS, SUMMARY, Heat, Question
 from upheaval_pipeline.spark_engine import SparkEngine
@@ -413,6 +415,32 @@ def test_both_engines_give_the_same_rows(what: View | Question, on_spark: SparkE
     expected = on_spark.answer(what.sql, 1_000_000)
     assert rows.columns == expected.columns
     assert in_any_order(rows) == in_any_order(expected)
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda one: one.name)
+def test_answers_do_not_depend_on_what_is_asked_beside_them(
+    question: Question, answers: list[Answer], on_duckdb: DuckEngine
+) -> None:
+    """Views that several questions read are computed once, for all of them."""
+    together = answers[QUESTIONS.index(question)]
+    assert in_any_order(together) == in_any_order(on_duckdb.answer(question.sql, 1000))
+
+
+def test_views_that_are_read_twice_are_shared() -> None:
+    by_name = {question.name: question.sql for question in QUESTIONS}
+    assert shared_views([by_name["flakes"]]) == []
+    assert shared_views([by_name["flakes"], by_name["trend"]]) == ["ran", "answers", "judged", "labelled"]
+    assert set(shared_views(by_name.values())) > {"answers", "silences", "fault_times"}
+
+
+@pytest.mark.parametrize("is_failing", [False, True])
+def test_spark_holds_shared_rows_for_as_long_as_queries_run(is_failing: bool, lake: str, spark: Any) -> None:
+    engine = SparkEngine(spark)
+    open_views(engine, open_lake(lake))
+    with suppress(UsageError), engine.sharing(["judged"]):
+        engine.answer("SELECT nothing FROM judged" if is_failing else "SELECT run FROM judged", 10)
+        assert spark.catalog.isCached("judged")
+    assert not spark.catalog.isCached("judged")
 
 
 def in_any_order(answer: Answer) -> list[str]:
