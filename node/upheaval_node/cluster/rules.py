@@ -46,6 +46,8 @@ class Rules:
     """E15: a follower ends its catch-up when it has the live log."""
     empty_terms_move: bool = True
     """E19: a term that a log names has no entries where the log still lacks some of an earlier term."""
+    terms_return: bool = True
+    """E23: a module that leaves a term of which its log keeps no entry has the term of its last entry again."""
 
     def may_follow(self, leadership_term_id: TermId, promised_term_id: TermId) -> bool:
         """Whether a member in CANVASS may follow that term, after a vote in or a leader of the promised one."""
@@ -105,6 +107,7 @@ ROWS: Final[Mapping[str, str]] = {
     "E13": "lost_terms_go",
     "E15": "catchups_end",
     "E19": "empty_terms_move",
+    "E23": "terms_return",
 }
 """The field of each row that has a rule of its own; E9, E10 and E11 go with E8."""
 

@@ -116,6 +116,8 @@ def test_the_ends_of_a_catch_up_and_of_lost_terms_are_rules_too() -> None:
     assert not rules_named("E15").has_caught_up(2)
     assert rules_named(OWN).lost_terms_go
     assert not rules_named("E13").lost_terms_go
+    assert rules_named(OWN).terms_return
+    assert not rules_named("E23").terms_return
 
 
 def test_every_rule_has_a_row_and_aeron_takes_all() -> None:
