@@ -11,6 +11,10 @@ from upheaval.campaign.seed import SeedOrigin, SeedRun, keep_seed, seed_of_run
 from upheaval.campaign.seed_lines import SEED_FILE
 from upheaval.campaign.swarm import LOSING_POWER, Swarm, draw_swarm
 from upheaval.campaign.swarm_tape import read_swarm, tape_of
+from upheaval.checkers.judge import verify_run
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.signature import Rule, Signature
+from upheaval.checkers.verdict import Verdict
 from upheaval.errors import UsageError
 from upheaval_node.types import MS, S
 
@@ -33,6 +37,17 @@ def test_a_cluster_may_refuse_clients_while_lost_sessions_take_all_places(tmp_pa
     """A snapshot restarts the time-outs of sessions. One every 5 s keeps the lost ones open."""
     swarm = replace(chained(21), snapshot_interval_ns=5 * S)
     assert SeedRun(swarm, tmp_path / "run", None).run().findings == []
+
+
+def test_a_deposed_leader_takes_the_snapshot_of_an_earlier_term(tmp_path: Path) -> None:
+    """Member 1 leads term 4 without an entry, then replays the end of term 3, where the log asks for a snapshot."""
+    swarm = chained(4000505)
+    assert SeedRun(swarm, tmp_path / "own", None).run().findings == []
+    SeedRun(replace(swarm, compatibility="E23"), tmp_path / "aeron", None).run()
+    (broken,) = (one for one in verify_run(tmp_path / "aeron").findings if one.verdict is Verdict.INVALID)
+    assert (broken.promise, broken.members) == (Promise.NO_UNEXPLAINED_END, (1,))
+    assert broken.signature == Signature(Rule.UNEXPECTED_END, "LEADER", "LEADER_INIT")
+    assert "ack out of sequence: expected id 7 at 35808" in broken.detail
 
 
 def test_a_chain_goes_on_where_its_first_fault_heals() -> None:

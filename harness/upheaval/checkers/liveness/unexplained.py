@@ -30,8 +30,8 @@ from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import MS, NEVER_NS, S
 
 _SIMULATED: Final = "simulated"
-_FAILED: Final = 1
-"""The status of a simulated process that failed, and of a real one with a defect."""
+_DEFECT: Final = 1
+"""The status of a process with a defect."""
 _IN_ORDER: Final = frozenset({0, 8})
 """The statuses of an ordered end; 8 means that the end took too long and was cut short."""
 _ORDERS: Final = frozenset({"stop", "restart"})
@@ -153,7 +153,7 @@ def _with_signature(broken: Broken, life: ProcessLife, facts: TraceFacts, run: R
     if _is_refused(life):
         is_for_mark = _ACTIVE_MARK in life.reason and _stays_in_activation(life, facts, run)
         broken.signature = Signature(Rule.REFUSED_START, entry=MARK_IN_ACTIVATION if is_for_mark else "")
-    elif life.status in _OF_MEMBER and life.has_started:
+    elif life.status in _OF_MEMBER | {_DEFECT} and life.has_started:
         of_life = [error for error in facts.errors if error.component == life.component and life.has_line(error.line)]
         causes = [error for error in of_life if error.kind.startswith(_SEVERE)]
         entry, where = (causes[-1].kind.partition(" ")[2], causes[-1].where) if causes else ("", "")
@@ -270,10 +270,10 @@ def _unexplained_end(
         return _silent_end(life, lives, manifest, hits)
     if life.status in _IN_ORDER:
         return _unordered_end(life, lives, manifest, orders)
-    detail = f"{who}:{life.end_line}: {whose} ended with status {life.status}, and no fault explains it"
+    reason = f" ({life.reason})" if life.reason else ""
+    detail = f"{who}:{life.end_line}: {whose} ended with status {life.status}{reason}, and no fault explains it"
     verdict = Verdict.UNKNOWN if life.status in _OF_ENVIRONMENT else Verdict.INVALID
-    is_simulated = manifest.runtime == _SIMULATED and life.status == _FAILED
-    can_be_explained = is_simulated or life.status in _OF_ENVIRONMENT | _OF_MEMBER
+    can_be_explained = life.status in _OF_ENVIRONMENT | _OF_MEMBER
     if _is_refused(life):
         hits = [hit for hit in hits if hit.what not in _HARMLESS_LATER or life.begin_ns < hit.heal_begin_ns]
     is_hit = any(_lasts(hit, life.last_ns) for hit in hits) or _refuses_damage(life, hits)

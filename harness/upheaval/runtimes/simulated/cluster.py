@@ -93,6 +93,8 @@ BYE_GRACE_NS: Final = 2 * S
 """How long a consensus module may run past the time-out of a termination."""
 LAST_WORDS_NS: Final = S // 10
 """How long a member runs after its consensus module has ended, so that its last messages are sent."""
+_IN_ORDER, _DEFECT, _HAD_TO_END = 0, 1, 7
+"""Exit statuses of the node's programs (`docs/operations.md`)."""
 
 
 def member_settings(spec: ClusterSpec) -> MemberSettings:
@@ -215,12 +217,15 @@ class SimulatedMember(Machine):
 
     def _on_exit(self, process: SimulatedProcess) -> None:
         self._cluster.fabric.kill(process)
-        status = self.exit_statuses[process.name] = 0 if process.failure is None else 1
-        self.tracer().emit(process.now(), TraceKind.PROCESS_END, status=status, reason=str(process.failure or ""))
-        is_expected = isinstance(process.failure, NodeError) and process.name in self.expected_ends
-        is_expected |= self.disk.is_full or self.disk.has_wrong_bytes
-        if process.failure is not None and not is_expected:
-            self._cluster.failures.append((process.name, process.failure))
+        failure, status = process.failure, _IN_ORDER
+        if failure is not None:
+            is_expected = isinstance(failure, NodeError) and process.name in self.expected_ends
+            is_expected |= self.disk.is_full or self.disk.has_wrong_bytes
+            status = _HAD_TO_END if is_expected else _DEFECT
+            if not is_expected:
+                self._cluster.failures.append((process.name, failure))
+        self.exit_statuses[process.name] = status
+        self.tracer().emit(process.now(), TraceKind.PROCESS_END, status=status, reason=str(failure or ""))
 
     def status(self) -> MemberStatus:
         """The status from its counters; only that it is down when it has no process."""
