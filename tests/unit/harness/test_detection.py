@@ -100,6 +100,17 @@ def test_a_follower_that_waits_for_too_long_is_found(tmp_path: Path, faults: tup
     assert "member 1 stayed a follower for 2500 ms without hearing from its leader" in found.detail
 
 
+@pytest.mark.parametrize(("late_s", "verdict"), [(-0.1, Verdict.VALID), (0.5, Verdict.INVALID)])
+def test_a_follower_that_was_asked_to_end_may_wait_a_termination_time_out_longer(
+    late_s: float, verdict: Verdict, tmp_path: Path
+) -> None:
+    """Seed 4000062: the leader ended the cluster, and a follower without the end of the log was left behind."""
+    asked = line(BEGIN_S, TraceKind.RECEIVE, message="TerminationPosition", leadership_term_id=TERM)
+    patience_s = ALLOWED_S + timeouts_of(MANIFEST).termination_ns / S
+    silent = asked + gives_up(BEGIN_S + patience_s + late_s, ElectionCause.LEADER_SILENT)
+    assert judged(run_with(tmp_path, leads_until(IN_TIME_S), silent)).verdict is verdict
+
+
 def test_a_follower_that_hears_its_leader_again_is_found_too(tmp_path: Path) -> None:
     run = run_with(tmp_path, leads_until(IN_TIME_S), commit_position(LATE_S))
     assert judged(run).members == (1,)

@@ -176,8 +176,9 @@ def _read(run: RunFolder, manifest: Manifest) -> Iterator[_Member]:
             contact = None
             if manifest.system == OWN_SYSTEM and manifest.members > 1:
                 # Members of Aeron have other duties that delay them.
-                allowed_ns = timeouts_of(manifest).leader_heartbeat_ns + MARGIN_NS
-                contact = Contact(member_id, quorum_of(manifest.members) - 1, allowed_ns)
+                timeouts = timeouts_of(manifest)
+                allowed_ns = timeouts.leader_heartbeat_ns + MARGIN_NS
+                contact = Contact(member_id, quorum_of(manifest.members) - 1, allowed_ns, timeouts.termination_ns)
             # The clock of a member of Aeron may go on.
             member = _Member(member_id, contact=contact, restarts_clock=manifest.system == OWN_SYSTEM)
             for event in folder.read_trace():
@@ -201,13 +202,13 @@ def _late_detections(
         for lapse in contact.lapses:
             meanwhile = [other for other in others if lapse.begin_ns - MARGIN_NS <= other.end_ns]
             for since_ns, until_ns in calm_times(meanwhile, lapse.member_id, lapse.begin_ns, lapse.end_ns, recovery_ns):
-                if until_ns - since_ns > contact.allowed_ns:
-                    finding = _late(replace(lapse, begin_ns=since_ns, end_ns=until_ns), contact.allowed_ns)
+                if until_ns - since_ns > lapse.allowed_ns:
+                    finding = _late(replace(lapse, begin_ns=since_ns, end_ns=until_ns))
                     yield explained(finding, contact.stalls, since_ns, until_ns, "it")
 
 
-def _late(lapse: Lapse, allowed_ns: int) -> Finding:
-    member_id, silent_ns = lapse.member_id, lapse.end_ns - lapse.begin_ns
+def _late(lapse: Lapse) -> Finding:
+    member_id, silent_ns, allowed_ns = lapse.member_id, lapse.end_ns - lapse.begin_ns, lapse.allowed_ns
     role, whom = ("leader", "a quorum") if lapse.is_leader else ("follower", "its leader")
     detail = (
         f"member {member_id} stayed a {role} for {silent_ns // MS} ms without hearing from {whom} "

@@ -13,6 +13,7 @@ from upheaval.records import Json, TraceEvent
 from upheaval_node.trace_kinds import TraceKind
 
 _OF_FOLLOWER: Final = "AppendPosition"
+_OF_END: Final = "TerminationPosition"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,18 +25,21 @@ class Lapse:
     begin_ns: int
     end_ns: int
     line: int
+    allowed_ns: int
 
 
 @dataclass(slots=True)
 class Contact:
     """The trace of one member. `needed` is the number of followers that make a quorum with their leader.
 
-    Silences longer than `allowed_ns` are lapses.
+    Silences longer than `allowed_ns` are lapses. A follower that was asked to end may wait `patience_ns` longer, since
+    a leader that ends the cluster may be gone first (docs/protocol.md, E17).
     """
 
     member_id: int
     needed: int
     allowed_ns: int
+    patience_ns: int
     lapses: list[Lapse] = field(default_factory=list)
     stalls: list[tuple[int, int]] = field(default_factory=list)
     """The stalls of its loop: begin and end."""
@@ -44,6 +48,8 @@ class Contact:
     _is_in_term: bool = False
     _is_active: bool = True
     _leads: bool = False
+    _is_to_end: bool = False
+    """Whether its leader in this term asked it to end."""
     _heard_ns: dict[Json, int] = field(default_factory=dict)
     """When it last heard from each other member of the term."""
     _component: Json = None
@@ -56,7 +62,7 @@ class Contact:
         match event.event:
             case TraceKind.PROCESS_START:
                 self.end()
-                self._is_in_term, self._is_active, self._since_ns = False, True, None
+                self._is_in_term, self._is_active, self._is_to_end, self._since_ns = False, True, False, None
             case TraceKind.LEADERSHIP_TERM if event.fields.get("source") == "election":
                 self._is_in_term, self._leads = True, event.fields.get("leader_member_id") == self.member_id
                 self._component = event.fields.get("component")
@@ -75,6 +81,8 @@ class Contact:
                 self._look(event)
                 who = "follower_member_id" if self._leads else "leader_member_id"
                 self._heard_ns[event.fields.get(who)] = event.ns
+            case TraceKind.RECEIVE if event.fields.get("message") == _OF_END:
+                self._is_to_end = not self._leads
             case TraceKind.LOOP_STALL:
                 stall_ns = event.fields.get("stall_ns")
                 self.stalls.append((event.ns - (stall_ns if isinstance(stall_ns, int) else 0), event.ns))
@@ -89,7 +97,7 @@ class Contact:
 
     def _leave(self, event: TraceEvent) -> None:
         self._look(event)
-        self._is_in_term, self._since_ns = False, None
+        self._is_in_term, self._is_to_end, self._since_ns = False, False, None
 
     def _begin(self, ns: int) -> None:
         self._since_ns = ns if self._is_in_term and self._is_active else None
@@ -106,5 +114,6 @@ class Contact:
         needed = self.needed if self._leads else 1
         heard_ns = sorted(self._heard_ns.values(), reverse=True)
         begin_ns = heard_ns[needed - 1] if len(heard_ns) >= needed else self._since_ns
-        if event.ns - begin_ns > self.allowed_ns:
-            self.lapses.append(Lapse(self.member_id, self._leads, begin_ns, event.ns, event.line))
+        allowed_ns = self.allowed_ns + (self.patience_ns if self._is_to_end else 0)
+        if event.ns - begin_ns > allowed_ns:
+            self.lapses.append(Lapse(self.member_id, self._leads, begin_ns, event.ns, event.line, allowed_ns))
