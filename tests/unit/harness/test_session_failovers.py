@@ -141,6 +141,27 @@ def test_one_whose_client_an_earlier_leader_sent_away_may_close_at_once() -> Non
     assert is_found(log(closed_ms), sent_away, clocks=(too_late, NEXT))
 
 
+@pytest.mark.parametrize(
+    ("led_until_s", "cut_s", "is_wrong"),
+    [(26, (16, 27), False), (25, (16, 27), False), (24, (16, 27), True), (26, (12, 14), True), (26, None, True)],
+)
+@pytest.mark.parametrize("asks_the_next", [False, True])
+def test_a_leader_that_was_cut_off_may_have_closed_it_without_a_quorum(
+    led_until_s: int, cut_s: tuple[int, int] | None, is_wrong: bool, asks_the_next: bool
+) -> None:
+    """Seed 4000619: its message was late, and the client had already written to the next leader. The last message that
+    the first leader got is of 15 s, the time-out 10 s.
+    """
+    cut_off = replace(FIRST, end_ms=OFFSET_MS + led_until_s * 1_000)
+    events = log(32_000)
+    if asks_the_next:
+        events.session(7).add_message(31_500, 1, OFFSET_MS + 31_500)
+    troubles = [] if cut_s is None else [Trouble(cut_s[0] * S, cut_s[1] * S, (0,))]
+    sent_away = SessionEnd(7, 0, 32 * S, SessionCause.CLUSTER, 1)
+    assert is_found(events, sent_away, *troubles, clocks=(cut_off, NEXT)) is is_wrong
+    assert is_found(events, replace(sent_away, ended_ns=33 * S), *troubles, clocks=(cut_off, NEXT))
+
+
 @pytest.mark.parametrize(("left_position", "is_wrong"), [(1_999, False), (2_000, True), (None, True)])
 def test_a_deposed_leader_may_end_what_it_had_not_committed(left_position: int | None, is_wrong: bool) -> None:
     """The session opened at position 2000, in the term of the deposed leader."""

@@ -41,6 +41,8 @@ class SessionFacts:
     """Term and time of its first close."""
     last: tuple[int, int] | None = None
     """Term and time of its last message."""
+    last_of_earlier: tuple[int, int] | None = None
+    """Term and time of its last message in an earlier term than that."""
 
     def add_open(self, position: int, term: int, timestamp: int) -> None:
         """Take an opening, in log order. `position` is the end of the entry."""
@@ -56,6 +58,8 @@ class SessionFacts:
 
     def add_message(self, position: int, term: int, timestamp: int) -> None:
         """Take a message of the session, in log order. `position` is the end of its entry."""
+        if self.last is not None and self.last[0] != term:
+            self.last_of_earlier = self.last
         self.last = term, timestamp
         if self.first_message < 0:
             self.first_message = position

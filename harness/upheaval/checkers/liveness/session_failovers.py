@@ -137,7 +137,22 @@ class _Judge:
         if any(leader.member_id == clock.member_id for leader in earlier):
             return True
         has_learned = had_gone and end.cause is SessionCause.CLUSTER
-        return has_learned and any(_may_have_ended(leader, end, facts, clock) for leader in earlier)
+        return has_learned and any(
+            _may_have_ended(leader, end, facts, clock) or self._may_have_timed_out(leader, facts) for leader in earlier
+        )
+
+    def _may_have_timed_out(self, earlier: LeaderClock, facts: SessionFacts) -> bool:
+        """Whether a leader that was cut off may have closed the session by time-out, without a quorum for the entry.
+
+        Its message may reach the client long after it lost its term.
+        """
+        messages = (message for message in (facts.last, facts.last_of_earlier) if message is not None)
+        last_ns = [earlier.ns_of(ts, self._unit) for term, ts in messages if term == earlier.leadership_term_id]
+        return any(
+            ns + self._known.session_ns - earlier.slack_ns <= earlier.end_ns
+            and self._is_troubled(earlier, ns, earlier.end_ns)
+            for ns in last_ns
+        )
 
     def _require_word(self, end: SessionEnd, facts: SessionFacts, clock: LeaderClock) -> None:
         """While the new leader has a session open, its client must not give it up for lack of a leader."""
