@@ -48,3 +48,10 @@ class TerminationError(NodeError):
     def __init__(self, text: str, *, expected: bool) -> None:
         super().__init__(text)
         self.expected = expected
+
+
+class ContradictionError(TerminationError):
+    """Parts of this member disagree on what they have read, which is a defect: no fault around them explains it."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text, expected=False)

@@ -6,7 +6,7 @@ service acks. Knows nothing of why the module waits.
 
 from collections import deque
 
-from upheaval_node.errors import PeerError, TerminationError
+from upheaval_node.errors import ContradictionError, PeerError
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.types import NULL_VALUE
 
@@ -32,7 +32,7 @@ class ServiceAcks:
     def has_reached(self, position: int) -> bool:
         """Whether all services have acknowledged `position` with the current ack id.
 
-        Raises `TerminationError` for an ack out of sequence: module and service no longer agree on their position.
+        Raises `ContradictionError` for an ack out of sequence: module and service no longer agree on their position.
         """
         if not all(self._queues):
             return False
@@ -40,7 +40,7 @@ class ServiceAcks:
             head = queue[0]
             if head.ack_id != self.ack_id or head.log_position != position:
                 text = f"ack out of sequence: expected id {self.ack_id} at {position}, got {head}"
-                raise TerminationError(text, expected=False)
+                raise ContradictionError(text)
         return True
 
     def take(self) -> list[cm.ServiceAck]:

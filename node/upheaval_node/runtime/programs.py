@@ -15,7 +15,15 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from upheaval_node.errors import NetworkError, NodeError, PeerError, StorageError, TerminationError, UsageError
+from upheaval_node.errors import (
+    ContradictionError,
+    NetworkError,
+    NodeError,
+    PeerError,
+    StorageError,
+    TerminationError,
+    UsageError,
+)
 from upheaval_node.runtime import log_lines
 from upheaval_node.runtime.exit_status import ExitStatus
 from upheaval_node.runtime.mark_lock import AlreadyRunning
@@ -133,6 +141,8 @@ def status_of(error: Exception) -> ExitStatus:
             return ExitStatus.ALREADY_RUNNING
         case ComponentLost():
             return ExitStatus.COMPONENT_LOST
+        case ContradictionError():
+            return ExitStatus.INTERNAL_ERROR
         case TerminationError():
             return ExitStatus.TERMINATED
         case UsageError():

@@ -3,7 +3,7 @@
 import pytest
 
 from upheaval_node.cluster.service_acks import ServiceAcks
-from upheaval_node.errors import PeerError, TerminationError
+from upheaval_node.errors import ContradictionError, PeerError
 from upheaval_node.protocol import cluster_messages as cm
 
 
@@ -36,7 +36,7 @@ def test_acks_may_come_before_somebody_waits_for_them() -> None:
 def test_an_ack_out_of_sequence_ends_the_member(wrong: cm.ServiceAck) -> None:
     acks = ServiceAcks(1)
     acks.on_ack(wrong)
-    with pytest.raises(TerminationError, match="ack out of sequence"):
+    with pytest.raises(ContradictionError, match="ack out of sequence"):
         acks.has_reached(0)
 
 

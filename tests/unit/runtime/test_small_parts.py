@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from unit.runtime.parties import child, run_until
-from upheaval_node.errors import StorageError
+from upheaval_node.errors import ContradictionError, StorageError, TerminationError
 from upheaval_node.files import layout
 from upheaval_node.member_config import MemberConfig
 from upheaval_node.runtime.doorbell import Doorbell
@@ -13,6 +13,7 @@ from upheaval_node.runtime.error_sink import MAX_KINDS, MAX_TEXT_LENGTH, Process
 from upheaval_node.runtime.exit_status import ExitStatus
 from upheaval_node.runtime.loop import Loop
 from upheaval_node.runtime.process import ALL, MemberProcess
+from upheaval_node.runtime.programs import status_of
 from upheaval_node.runtime.shared_counters import create_cnc
 from upheaval_node.runtime.tracer import FileTracer
 from upheaval_node.types import Now
@@ -92,6 +93,20 @@ def test_exit_statuses_have_the_numbers_that_were_promised() -> None:
         "STOP_TIMED_OUT": 8,
         "PEER_FAULT": 9,
     }
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (ContradictionError("ack out of sequence"), ExitStatus.INTERNAL_ERROR),
+        (TerminationError("the archive is gone", expected=False), ExitStatus.TERMINATED),
+        (StorageError("no space"), ExitStatus.STORAGE_FAILED),
+        (AssertionError(), ExitStatus.INTERNAL_ERROR),
+    ],
+)
+def test_parts_of_a_member_that_disagree_are_a_defect(error: Exception, status: ExitStatus) -> None:
+    """No fault explains the status of a defect (`no-unexplained-end`)."""
+    assert status_of(error) is status
 
 
 def test_challenges_do_not_come_again_after_a_restart_with_the_same_seed(
