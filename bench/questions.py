@@ -3,9 +3,8 @@
 The lakes have runs that are made apart from each other: every one has its own clients, times, faults and elections, and
 one in ten of them breaks a promise; and two campaigns of as many seeds. Each engine is a process of its own. Prints
 JSON: by engine the processor seconds of all questions and of all views, and the peak of memory (the JVM's with it); and
-where the engines differ. Each view is computed by itself, the questions share theirs as `ask` does. Of a question all
-rows are compared, of a view the number of rows and what its columns add up
-to.
+where the engines differ. The questions share views, as in `ask`; then each view is computed by itself. Of a question
+all rows are compared, of a view the number of rows and what its columns add up to.
 """
 
 import argparse
@@ -135,12 +134,12 @@ def asked(engine: str, where: str, master: str) -> dict[str, Any]:
         open_views(started, open_lake(where))
         parts: dict[str, Any] = {"start": cost_since(before)}
         questions = {question.name: question.sql for question in QUESTIONS}
-        for part, queries, views in (
-            ("views", {view.name: totals_of(started, view.name) for view in VIEWS}, []),
+        for part, queries, shared in (
             ("questions", questions, shared_views(questions.values())),
+            ("views", {view.name: totals_of(started, view.name) for view in VIEWS}, []),
         ):
             before, begin = processor_seconds(), time.monotonic()
-            with started.sharing(views):
+            with started.sharing(shared):
                 rows = {name: rows_of(started, sql) for name, sql in queries.items()}
             wall_s = round(time.monotonic() - begin, 1)
             parts[part] = {**cost_since(before), "wall_s": wall_s, "rows": rows}

@@ -1,7 +1,7 @@
 """DuckDB as the engine of queries: in this process, without Java."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import duckdb
 import pyarrow as pa
@@ -65,12 +65,16 @@ class DuckEngine:
 
     @contextmanager
     def sharing(self, views: Sequence[str]) -> Iterator[None]:
-        """Views become tables in memory, as long as the connection is open."""
-        with _reasons():
+        """Tables in memory, or in DuckDB's temporary files, take the place of views."""
+        execute = self._connection.execute
+        with ExitStack() as stack:
             for view in views:
-                self._connection.execute(f'CREATE TEMP TABLE "{view} shared" AS SELECT * FROM "{view}"')
-                self._connection.execute(f'CREATE OR REPLACE TEMP VIEW "{view}" AS SELECT * FROM "{view} shared"')
-        yield
+                with _reasons():
+                    execute(f'ALTER VIEW "{view}" RENAME TO "{view} computed"')
+                    stack.callback(execute, f'ALTER VIEW "{view} computed" RENAME TO "{view}"')
+                    execute(f'CREATE TEMP TABLE "{view}" AS SELECT * FROM "{view} computed"')
+                    stack.callback(execute, f'DROP TABLE "{view}"')
+            yield
 
     def columns(self, name: str) -> list[tuple[str, str]]:
         """Of a table or view, with DuckDB's names of their types."""

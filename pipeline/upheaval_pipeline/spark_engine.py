@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from pyspark.errors import AnalysisException, ParseException
@@ -37,13 +37,11 @@ class SparkEngine:
     @contextmanager
     def sharing(self, views: Sequence[str]) -> Iterator[None]:
         """Rows of views are kept once a query has computed them, and given back at the end: others use the server."""
-        for view in views:
-            self._spark.catalog.cacheTable(view)
-        try:
-            yield
-        finally:
+        with ExitStack() as stack:
             for view in views:
-                self._spark.catalog.uncacheTable(view)
+                self._spark.catalog.cacheTable(view)
+                stack.callback(self._spark.catalog.uncacheTable, view)
+            yield
 
     def columns(self, name: str) -> list[tuple[str, str]]:
         """Of a table or view, with Spark's names of their types."""

@@ -435,12 +435,30 @@ def test_views_that_are_read_twice_are_shared() -> None:
 
 @pytest.mark.parametrize("is_failing", [False, True])
 def test_spark_holds_shared_rows_for_as_long_as_queries_run(is_failing: bool, lake: str, spark: Any) -> None:
-    engine = SparkEngine(spark)
+    engine, shared = SparkEngine(spark), ["judged", "flakes"]
     open_views(engine, open_lake(lake))
-    with suppress(UsageError), engine.sharing(["judged"]):
+    spark.catalog.clearCache()
+    with suppress(UsageError), engine.sharing(shared):
+        assert all(spark.catalog.isCached(view) for view in shared)
         engine.answer("SELECT nothing FROM judged" if is_failing else "SELECT run FROM judged", 10)
-        assert spark.catalog.isCached("judged")
-    assert not spark.catalog.isCached("judged")
+    assert not any(spark.catalog.isCached(view) for view in shared)
+
+
+@pytest.mark.parametrize("is_failing", [False, True])
+def test_duckdb_computes_shared_views_again_afterwards(is_failing: bool, lake: str) -> None:
+    with duck_engine() as engine:
+        open_views(engine, open_lake(lake))
+        for _ in range(2):
+            with suppress(UsageError), engine.sharing(["judged", "flakes"]):
+                assert _kind_of(engine, "flakes") == "BASE TABLE"
+                engine.answer("SELECT nothing FROM flakes" if is_failing else "SELECT scenario FROM flakes", 10)
+            assert _kind_of(engine, "flakes") == "VIEW"
+
+
+def _kind_of(engine: DuckEngine, name: str) -> object:
+    sql = f"SELECT table_type FROM information_schema.tables WHERE table_name = '{name}'"
+    ((kind,),) = engine.answer(sql, 2).rows
+    return "BASE TABLE" if kind == "LOCAL TEMPORARY" else kind
 
 
 def in_any_order(answer: Answer) -> list[str]:

@@ -390,8 +390,8 @@ class ConsensusModule:
     def _roll_back(self, now: Now, position: Position) -> None:
         """Undo the effects of the log after `position`: another leader may write other entries there.
 
-        They may belong to an earlier term than the one that this member led, and admin commands take effect only in
-        their own term: the services take a snapshot that its module has ignored, and the acks no longer match.
+        They may belong to an earlier term than the one that this member had joined, and admin commands take effect only
+        in their own term: its services would take a snapshot that its module ignores, and acks would no longer match.
         """
         self._context.latency.abandon()
         self._context.durations.abandon()
@@ -399,7 +399,7 @@ class ConsensusModule:
         self._state.undo(now, position)
         standing = self._standing
         last = self._context.recording_log.find_term_at(Position(position - 1), standing.leadership_term_id)
-        # Differs from Aeron (docs/protocol.md, E23): Aeron stays in the term that it led.
+        # Differs from Aeron (docs/protocol.md, E23): Aeron stays in the term that it had joined.
         if last is not None and self._context.rules.terms_return:
             standing.enter_term(last.leadership_term_id)
 

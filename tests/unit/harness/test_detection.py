@@ -100,14 +100,29 @@ def test_a_follower_that_waits_for_too_long_is_found(tmp_path: Path, faults: tup
     assert "member 1 stayed a follower for 2500 ms without hearing from its leader" in found.detail
 
 
-@pytest.mark.parametrize(("late_s", "verdict"), [(-0.1, Verdict.VALID), (0.5, Verdict.INVALID)])
+def asked_to_end(second: float, term: int = TERM) -> str:
+    return line(second, TraceKind.RECEIVE, message="TerminationPosition", leadership_term_id=term)
+
+
+PATIENCE_S = timeouts_of(MANIFEST).termination_ns / S
+
+
+@pytest.mark.parametrize(
+    ("asked", "late_s", "verdict"),
+    [
+        (asked_to_end(BEGIN_S), PATIENCE_S - 0.1, Verdict.VALID),
+        (asked_to_end(BEGIN_S), PATIENCE_S + 0.5, Verdict.INVALID),
+        (asked_to_end(BEGIN_S, TERM - 1), 0.5, Verdict.INVALID),
+        (asked_to_end(BEGIN_S - 0.5), 0.5, Verdict.INVALID),
+        (asked_to_end(BEGIN_S + ALLOWED_S + 0.5), 0.6, Verdict.INVALID),
+    ],
+    ids=["in time", "late", "of another term", "before it followed", "when it was late already"],
+)
 def test_a_follower_that_was_asked_to_end_may_wait_a_termination_time_out_longer(
-    late_s: float, verdict: Verdict, tmp_path: Path
+    asked: str, late_s: float, verdict: Verdict, tmp_path: Path
 ) -> None:
     """Seed 4000062: the leader ended the cluster, and a follower without the end of the log was left behind."""
-    asked = line(BEGIN_S, TraceKind.RECEIVE, message="TerminationPosition", leadership_term_id=TERM)
-    patience_s = ALLOWED_S + timeouts_of(MANIFEST).termination_ns / S
-    silent = asked + gives_up(BEGIN_S + patience_s + late_s, ElectionCause.LEADER_SILENT)
+    silent = asked + gives_up(BEGIN_S + ALLOWED_S + late_s, ElectionCause.LEADER_SILENT)
     assert judged(run_with(tmp_path, leads_until(IN_TIME_S), silent)).verdict is verdict
 
 

@@ -18,6 +18,8 @@ from upheaval_node.protocol.cluster_messages import CloseReason
 from upheaval_node.types import S
 
 LEADER, FOLLOWER = 0, 1
+EMPTY = 1
+"""A term without an entry in the log."""
 CLOCK = LeaderClock(3, LEADER, 0, None, 0, "member-0/trace.jsonl", ready_ns=5 * S)
 ASKED = ConnectAttempt(None, ConnectAnswer.NONE, 22 * S, 20 * S, FOLLOWER)
 
@@ -94,6 +96,7 @@ def test_a_cluster_that_has_all_its_sessions_admits_no_other_client(
         (4, [replace(CLOCK, begin_ms=24_000)], True),
         (2, [replace(CLOCK, leadership_term_id=1), replace(CLOCK, begin_ms=30_000)], False),
         (2, [replace(CLOCK, leadership_term_id=1), replace(CLOCK, begin_ms=18_000)], True),
+        (4, [replace(CLOCK, leadership_term_id=EMPTY, begin_ms=23_000), replace(CLOCK, begin_ms=6_000)], False),
     ],
 )
 def test_a_session_of_a_term_without_a_clock_counts_for_as_long_as_terms_beside_it_allow(
@@ -104,6 +107,9 @@ def test_a_session_of_a_term_without_a_clock_counts_for_as_long_as_terms_beside_
     for session_id in range(3):
         untraced.session(session_id).add_open(64 * session_id, term, 6_000)
         untraced.session(session_id).add_close(6_400, CloseReason.TIMEOUT, term, 7_000)
+    for clock in clocks:
+        if clock.leadership_term_id != EMPTY:
+            untraced.add_time(clock.leadership_term_id, 64, 6_000)
     assert bool(missed(full=list(full_times(3, untraced, clocks)))) is is_missed
     assert missed(full=list(full_times(4, untraced, clocks)))
 

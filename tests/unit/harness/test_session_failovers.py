@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from upheaval.checkers.evidence.events import LogEvents
+from upheaval.checkers.evidence.events import LogEvents, SessionFacts
 from upheaval.checkers.evidence.leader_clocks import LeaderClock
 from upheaval.checkers.evidence.troubles import Trouble
 from upheaval.checkers.liveness.session_failovers import Failovers, judge_failovers
@@ -44,7 +44,7 @@ def judged(
     clients_wait: bool = True,
 ) -> Finding:
     by_term = {clock.leadership_term_id: clock for clock in clocks}
-    (result,) = judge_failovers(Failovers(10 * S, 5 * S, (end,), troubles, by_term, clients_wait), events)
+    (result,) = judge_failovers(Failovers(10 * S, S, 5 * S, (end,), troubles, by_term, clients_wait), events)
     assert isinstance(result, Finding)
     assert result.promise is Promise.SESSIONS_OUTLIVE_LEADERS
     return result
@@ -112,7 +112,7 @@ def test_what_is_done_to_the_new_leader_may_cost_it_connections(trouble: Trouble
 
 def test_a_leader_that_was_just_started_closes_all_sessions() -> None:
     (result,) = judge_failovers(
-        Failovers(10 * S, 5 * S, (OPEN,), (), {0: FIRST, 1: replace(NEXT, is_startup=True)}), log(30_001)
+        Failovers(10 * S, S, 5 * S, (OPEN,), (), {0: FIRST, 1: replace(NEXT, is_startup=True)}), log(30_001)
     )
     assert isinstance(result, NotApplicable)
 
@@ -142,18 +142,37 @@ def test_one_whose_client_an_earlier_leader_sent_away_may_close_at_once() -> Non
 
 
 @pytest.mark.parametrize(
-    ("led_until_s", "cut_s", "is_wrong"),
-    [(26, (16, 27), False), (25, (16, 27), False), (24, (16, 27), True), (26, (12, 14), True), (26, None, True)],
+    ("led_until_s", "cut_s", "left_position", "is_wrong"),
+    [
+        (26, (16, 27), 15_000, False),
+        (25, (16, 27), 15_000, False),
+        (24, (16, 27), 15_000, True),
+        (26, (16, 20), 15_000, True),
+        (26, None, 15_000, True),
+        (26, (16, 27), None, True),
+        (21, (16, 27), 15_000, True),
+    ],
+    ids=["", "just due", "not due", "heard again", "not cut off", "killed", "long before"],
 )
 @pytest.mark.parametrize("asks_the_next", [False, True])
+@pytest.mark.parametrize("has_written", [False, True])
 def test_a_leader_that_was_cut_off_may_have_closed_it_without_a_quorum(
-    led_until_s: int, cut_s: tuple[int, int] | None, is_wrong: bool, asks_the_next: bool
+    led_until_s: int,
+    cut_s: tuple[int, int] | None,
+    left_position: int | None,
+    is_wrong: bool,
+    asks_the_next: bool,
+    has_written: bool,
 ) -> None:
-    """Seed 4000619: its message was late, and the client had already written to the next leader. The last message that
-    the first leader got is of 15 s, the time-out 10 s.
+    """Seed 4000619: its message was late, and the client had already written to the next leader. The last sign of the
+    client in the first term is of 15 s, the time-out 10 s.
     """
-    cut_off = replace(FIRST, end_ms=OFFSET_MS + led_until_s * 1_000)
+    cut_off = replace(FIRST, end_ms=OFFSET_MS + led_until_s * 1_000, left_position=left_position)
     events = log(32_000)
+    if not has_written:
+        events.sessions[7] = SessionFacts(7)
+        events.session(7).add_open(15_000, 0, OFFSET_MS + 15_000)
+        events.session(7).add_close(32_000, CloseReason.TIMEOUT, 1, OFFSET_MS + 32_000)
     if asks_the_next:
         events.session(7).add_message(31_500, 1, OFFSET_MS + 31_500)
     troubles = [] if cut_s is None else [Trouble(cut_s[0] * S, cut_s[1] * S, (0,))]
@@ -201,7 +220,7 @@ def test_a_client_that_hears_of_no_new_leader_is_found() -> None:
 )
 def test_one_that_could_not_hear_of_it_is_none(events: LogEvents, end: SessionEnd, next_leader: LeaderClock) -> None:
     by_term = {0: FIRST, 1: next_leader}
-    (result,) = judge_failovers(Failovers(10 * S, 5 * S, (end,), (), by_term), events)
+    (result,) = judge_failovers(Failovers(10 * S, S, 5 * S, (end,), (), by_term), events)
     assert not (isinstance(result, Finding) and result.verdict is Verdict.INVALID)
 
 
@@ -210,7 +229,7 @@ def test_clients_behind_a_bridge_are_not_asked_why() -> None:
 
 
 def test_a_run_without_a_change_gives_no_occasion() -> None:
-    (result,) = judge_failovers(Failovers(10 * S, 5 * S, (OPEN,), (), {0: FIRST}), log())
+    (result,) = judge_failovers(Failovers(10 * S, S, 5 * S, (OPEN,), (), {0: FIRST}), log())
     assert result == NotApplicable(
         Promise.SESSIONS_OUTLIVE_LEADERS, "no session, as its client wrote it down, was open when the leader changed"
     )

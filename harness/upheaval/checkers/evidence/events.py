@@ -41,14 +41,15 @@ class SessionFacts:
     """Term and time of its first close."""
     last: tuple[int, int] | None = None
     """Term and time of its last message."""
-    last_of_earlier: tuple[int, int] | None = None
-    """Term and time of its last message in an earlier term than that."""
+    last_by_term: dict[int, int] = field(default_factory=dict)
+    """The time of its last message, or of its opening, in each term."""
 
     def add_open(self, position: int, term: int, timestamp: int) -> None:
         """Take an opening, in log order. `position` is the end of the entry."""
         self.opened.append(position)
         if self.open_term is None:
             self.open_term, self.open_time = term, timestamp
+            self.last_by_term[term] = timestamp
 
     def add_close(self, position: int, reason: int, term: int, timestamp: int) -> None:
         """Take a close, in log order."""
@@ -58,9 +59,8 @@ class SessionFacts:
 
     def add_message(self, position: int, term: int, timestamp: int) -> None:
         """Take a message of the session, in log order. `position` is the end of its entry."""
-        if self.last is not None and self.last[0] != term:
-            self.last_of_earlier = self.last
         self.last = term, timestamp
+        self.last_by_term[term] = timestamp
         if self.first_message < 0:
             self.first_message = position
         self.last_message = position

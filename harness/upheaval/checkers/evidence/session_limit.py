@@ -3,7 +3,7 @@
 A leader refuses further clients then (Aeron Cluster: `MAX_CONCURRENT_SESSIONS`). This module knows no promise.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from upheaval.checkers.evidence.events import LogEvents, units_of_ms
 from upheaval.checkers.evidence.leader_clocks import LeaderClock, clocks_by_term
@@ -33,23 +33,30 @@ def full_times(limit: int, events: LogEvents, clocks: Iterable[LeaderClock]) -> 
 def _changes(events: LogEvents, clocks: Mapping[int, LeaderClock]) -> Iterator[tuple[int, int]]:
     """When the number of sessions grew or fell, and by how much. A session counts for as long as the clocks allow."""
     unit = units_of_ms(events.time_unit)
+    with_entries = [clock for term, clock in clocks.items() if term in events.times]
     for facts in events.sessions.values():
         if facts.open_term is None:
             continue
-        yield _written_ns(facts.open_term, facts.open_time, unit, clocks)[0], 1
+        yield _written_ns(facts.open_term, facts.open_time, unit, clocks, with_entries)[0], 1
         if facts.ended is not None:
-            yield _written_ns(*facts.ended, unit, clocks)[1], -1
+            yield _written_ns(*facts.ended, unit, clocks, with_entries)[1], -1
 
 
-def _written_ns(term: int, timestamp: int, units_per_ms: int, clocks: Mapping[int, LeaderClock]) -> tuple[int, int]:
+def _written_ns(
+    term: int,
+    timestamp: int,
+    units_per_ms: int,
+    clocks: Mapping[int, LeaderClock],
+    with_entries: Sequence[LeaderClock],
+) -> tuple[int, int]:
     """The earliest and latest time at which an entry of a term can have been written, by the host's clock.
 
-    Where the term has no clock, terms beside it bound the time: the log has the entry, so every later leader had it
-    when it began to lead.
+    Where the term has no clock, terms `with_entries` beside it bound the time: a leader of a later one had the entry
+    when it began to lead. A term without entries bounds nothing: its leader may have lacked them.
     """
     if (clock := clocks.get(term)) is not None:
         ns = clock.ns_of(timestamp, units_per_ms)
         return ns - clock.slack_ns, ns + clock.slack_ns
-    before = (clock.begin_ns - clock.slack_ns for other, clock in clocks.items() if other < term)
-    after = (clock.begin_ns + clock.slack_ns for other, clock in clocks.items() if other > term)
+    before = (clock.begin_ns - clock.slack_ns for clock in with_entries if clock.leadership_term_id < term)
+    after = (clock.begin_ns + clock.slack_ns for clock in with_entries if clock.leadership_term_id > term)
     return max(before, default=0), min(after, default=NEVER_NS)

@@ -48,6 +48,7 @@ class Contact:
     _is_in_term: bool = False
     _is_active: bool = True
     _leads: bool = False
+    _term: Json = None
     _is_to_end: bool = False
     """Whether its leader in this term asked it to end."""
     _heard_ns: dict[Json, int] = field(default_factory=dict)
@@ -62,9 +63,10 @@ class Contact:
         match event.event:
             case TraceKind.PROCESS_START:
                 self.end()
-                self._is_in_term, self._is_active, self._is_to_end, self._since_ns = False, True, False, None
+                self._is_in_term, self._is_active, self._since_ns = False, True, None
             case TraceKind.LEADERSHIP_TERM if event.fields.get("source") == "election":
                 self._is_in_term, self._leads = True, event.fields.get("leader_member_id") == self.member_id
+                self._term, self._is_to_end = event.fields.get("leadership_term_id"), False
                 self._component = event.fields.get("component")
                 self._begin(event.ns)
             case TraceKind.ELECTION_STATE if event.fields.get("state") == "CLOSED":
@@ -81,8 +83,9 @@ class Contact:
                 self._look(event)
                 who = "follower_member_id" if self._leads else "leader_member_id"
                 self._heard_ns[event.fields.get(who)] = event.ns
-            case TraceKind.RECEIVE if event.fields.get("message") == _OF_END:
-                self._is_to_end = not self._leads
+            case TraceKind.RECEIVE if self._is_asked_to_end(event):
+                self._look(event)
+                self._is_to_end = True
             case TraceKind.LOOP_STALL:
                 stall_ns = event.fields.get("stall_ns")
                 self.stalls.append((event.ns - (stall_ns if isinstance(stall_ns, int) else 0), event.ns))
@@ -97,7 +100,7 @@ class Contact:
 
     def _leave(self, event: TraceEvent) -> None:
         self._look(event)
-        self._is_in_term, self._is_to_end, self._since_ns = False, False, None
+        self._is_in_term, self._since_ns = False, None
 
     def _begin(self, ns: int) -> None:
         self._since_ns = ns if self._is_in_term and self._is_active else None
@@ -107,6 +110,11 @@ class Contact:
         """Whether it shows that the leader, or a follower of this leader, is there. Terms do not count here."""
         message = event.fields.get("message")
         return message == _OF_FOLLOWER if self._leads else message in OF_LEADER
+
+    def _is_asked_to_end(self, event: TraceEvent) -> bool:
+        """Whether it is the request to end of the leader that this member follows: the node ignores any other."""
+        is_request = event.fields.get("message") == _OF_END and event.fields.get("leadership_term_id") == self._term
+        return is_request and self._is_in_term and not self._leads
 
     def _look(self, event: TraceEvent) -> None:
         if self._since_ns is None:

@@ -15,7 +15,7 @@ from upheaval.checkers.evidence.leader_clocks import LeaderClock, clocks_by_term
 from upheaval.checkers.evidence.logs import WitnessLog
 from upheaval.checkers.evidence.run_evidence import Evidence
 from upheaval.checkers.evidence.stalls import excused
-from upheaval.checkers.evidence.troubles import Trouble, timeouts_of
+from upheaval.checkers.evidence.troubles import MARGIN_NS, Trouble, timeouts_of
 from upheaval.checkers.liveness.client_times import liveness_ns
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Broken, Finding, NotApplicable, Result, Verdict, raise_latest
@@ -32,6 +32,7 @@ class Failovers:
     """Facts beside the log. `clients_wait`: clients certainly wait for the message of a new leader."""
 
     session_ns: int
+    heartbeat_ns: int
     liveness_ns: int
     """The shortest time that a silent connection stays open."""
     ends: Sequence[SessionEnd]
@@ -138,21 +139,23 @@ class _Judge:
             return True
         has_learned = had_gone and end.cause is SessionCause.CLUSTER
         return has_learned and any(
-            _may_have_ended(leader, end, facts, clock) or self._may_have_timed_out(leader, facts) for leader in earlier
+            _may_have_ended(leader, end, facts, clock) or self._may_have_timed_out(leader, end, facts)
+            for leader in earlier
         )
 
-    def _may_have_timed_out(self, earlier: LeaderClock, facts: SessionFacts) -> bool:
-        """Whether a leader that was cut off may have closed the session by time-out, without a quorum for the entry.
+    def _may_have_timed_out(self, earlier: LeaderClock, end: SessionEnd, facts: SessionFacts) -> bool:
+        """Whether a leader that was cut off closed the session by time-out before it gave up its term.
 
-        Its message may reach the client long after it lost its term.
+        No quorum has the entry, and its message may reach the client when the next leader has the session open.
         """
-        messages = (message for message in (facts.last, facts.last_of_earlier) if message is not None)
-        last_ns = [earlier.ns_of(ts, self._unit) for term, ts in messages if term == earlier.leadership_term_id]
-        return any(
-            ns + self._known.session_ns - earlier.slack_ns <= earlier.end_ns
-            and self._is_troubled(earlier, ns, earlier.end_ns)
-            for ns in last_ns
-        )
+        last = facts.last_by_term.get(earlier.leadership_term_id)
+        if last is None or earlier.left_position is None:
+            return False
+        known = self._known
+        due_ns = earlier.ns_of(last, self._unit) + known.session_ns - earlier.slack_ns
+        is_due = due_ns <= min(earlier.end_ns, end.ended_ns)
+        was_cut_off = self._is_troubled(earlier, earlier.end_ns - known.heartbeat_ns - MARGIN_NS, earlier.end_ns)
+        return is_due and was_cut_off and end.ended_ns <= earlier.end_ns + known.session_ns
 
     def _require_word(self, end: SessionEnd, facts: SessionFacts, clock: LeaderClock) -> None:
         """While the new leader has a session open, its client must not give it up for lack of a leader."""
@@ -202,8 +205,10 @@ def _may_have_ended(earlier: LeaderClock, end: SessionEnd, facts: SessionFacts, 
 
 def _check(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:
     manifest = evidence.manifest
+    timeouts = timeouts_of(manifest)
     known = Failovers(
-        timeouts_of(manifest).session_ns,
+        timeouts.session_ns,
+        timeouts.leader_heartbeat_ns,
         liveness_ns(manifest),
         evidence.session_ends,
         evidence.troubles,

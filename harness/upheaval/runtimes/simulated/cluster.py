@@ -70,7 +70,7 @@ from upheaval_chaos.record import FaultRecord
 from upheaval_node import __version__
 from upheaval_node.client.session import ClusterClient
 from upheaval_node.counters import Counters
-from upheaval_node.errors import NodeError, TerminationError
+from upheaval_node.errors import ContradictionError, NodeError, TerminationError
 from upheaval_node.media.driver import MediaDriver
 from upheaval_node.member import (
     MemberAgent,
@@ -94,7 +94,7 @@ BYE_GRACE_NS: Final = 2 * S
 LAST_WORDS_NS: Final = S // 10
 """How long a member runs after its consensus module has ended, so that its last messages are sent."""
 _IN_ORDER, _DEFECT, _HAD_TO_END = 0, 1, 7
-"""Exit statuses of the node's programs (`docs/operations.md`)."""
+"""The exit statuses that the node's programs have for these ends (`docs/operations.md`)."""
 
 
 def member_settings(spec: ClusterSpec) -> MemberSettings:
@@ -219,10 +219,10 @@ class SimulatedMember(Machine):
         self._cluster.fabric.kill(process)
         failure, status = process.failure, _IN_ORDER
         if failure is not None:
-            is_expected = isinstance(failure, NodeError) and process.name in self.expected_ends
-            is_expected |= self.disk.is_full or self.disk.has_wrong_bytes
-            status = _HAD_TO_END if is_expected else _DEFECT
-            if not is_expected:
+            is_defect = isinstance(failure, ContradictionError) or not isinstance(failure, NodeError)
+            status = _DEFECT if is_defect else _HAD_TO_END
+            may_end = process.name in self.expected_ends or self.disk.is_full or self.disk.has_wrong_bytes
+            if is_defect or not may_end:
                 self._cluster.failures.append((process.name, failure))
         self.exit_statuses[process.name] = status
         self.tracer().emit(process.now(), TraceKind.PROCESS_END, status=status, reason=str(failure or ""))
