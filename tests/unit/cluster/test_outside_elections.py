@@ -7,6 +7,7 @@ import pytest
 from support.cluster_world import ClusterWorld, Member
 from upheaval_node.cluster.election_states import Role
 from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.types import Position, TermId
 
 FAR = 1 << 30
 
@@ -189,3 +190,22 @@ def test_positions_of_members_count_for_the_leader_only() -> None:
     late = cm.AppendPosition(running.term + 1, 960, running.other.id, 0)
     running.leader.module._messages.on_append_position(running.world.now, late)
     assert running.leader.module.members[running.other.id].log_position == 96
+
+
+@pytest.mark.parametrize(
+    ("base_before_end", "at_end", "terms_ahead"),
+    [(0, True, 0), (32, True, 1), (0, False, 1)],
+    ids=["without an entry", "with one", "nothing committed"],
+)
+def test_a_module_that_leaves_a_term_has_the_term_of_its_last_entry(
+    base_before_end: int, at_end: bool, terms_ahead: int
+) -> None:
+    """Row E23: an action of the earlier term that its log still gets counts for module and services alike."""
+    running = Running()
+    module, now = running.follower.module, running.world.now
+    end = module.commit_position
+    base, joined = Position(end - base_before_end), TermId(running.term + 1)
+    module.recording_log.append_term(module._log.recording_id, joined, base, 0)
+    module._standing.enter_term(joined)
+    module._roll_back(now, end if at_end else Position(0))
+    assert module.leadership_term_id == running.term + terms_ahead
