@@ -423,14 +423,22 @@ class ConsensusModule:
 
     def _lead_slowly(self, now: Now) -> int:
         work = self._check_control_toggle(now)
-        if self.state is not ModuleState.ACTIVE:
+        if self.state is ModuleState.ACTIVE:
+            work += self._state.sessions.process_pending(now)
+            work += self._state.sessions.check(now)
+        elif not self._awaits_snapshot_entry:
             return work
-        work += self._state.sessions.process_pending(now)
-        work += self._state.sessions.check(now)
         if self.membership.others and not self.membership.has_active_quorum(now):
             self._elections.enter(now, ElectionCause.FOLLOWERS_SILENT)
             work += 1
         return work
+
+    @property
+    def _awaits_snapshot_entry(self) -> bool:
+        """Whether the entry that requests a snapshot is not committed yet, so that no service has seen it."""
+        # Differs from Aeron (docs/protocol.md, E24): Aeron checks its quorum only while it is ACTIVE.
+        is_pending = self.state is ModuleState.SNAPSHOT and self.commit_position < self._snapshots.position
+        return is_pending and self._context.rules.snapshots_give_way
 
     @property
     def _leader_deadline_ns(self) -> int:

@@ -48,6 +48,8 @@ class Rules:
     """E19: a term that a log names has no entries where the log still lacks some of an earlier term."""
     terms_return: bool = True
     """E23: a module that leaves a term of which its log keeps no entry has the term of its last entry again."""
+    snapshots_give_way: bool = True
+    """E24: a leader without a quorum gives up, too, while the entry that requests a snapshot is not committed."""
 
     def may_follow(self, leadership_term_id: TermId, promised_term_id: TermId) -> bool:
         """Whether a member in CANVASS may follow that term, after a vote in or a leader of the promised one."""
@@ -108,6 +110,7 @@ ROWS: Final[Mapping[str, str]] = {
     "E15": "catchups_end",
     "E19": "empty_terms_move",
     "E23": "terms_return",
+    "E24": "snapshots_give_way",
 }
 """The field of each row that has a rule of its own; E9, E10 and E11 go with E8."""
 

@@ -1,5 +1,7 @@
 """Snapshots of whole members: taken by all at one place, started from, and passed over when they are damaged."""
 
+from dataclasses import replace
+
 import pytest
 
 from support.cluster_world import ClusterWorld, KeepingService, Member
@@ -8,6 +10,7 @@ from upheaval_node.counters import CONTROL_TOGGLE, SNAPSHOT_COUNT, cluster_key
 from upheaval_node.errors import DecodeError, StorageError
 from upheaval_node.files.recording_log import Entry
 from upheaval_node.service.api import Cluster, SnapshotImage, SnapshotPublication
+from upheaval_node.settings import profile_settings
 from upheaval_node.types import MS
 
 
@@ -323,3 +326,22 @@ def test_a_state_of_many_terms_is_written_and_read_in_pieces() -> None:
     member = restart(world)
     assert keeping(member).started_with == 301
     assert member.service.messages == expected
+
+
+@pytest.mark.parametrize(("rules", "gives_up"), [("upheaval", True), ("E24", False)])
+def test_a_leader_without_a_quorum_gives_up_a_snapshot_that_is_not_committed(rules: str, gives_up: bool) -> None:
+    """Row E24. Members that voted in a later term do not follow it, and a leader answers no canvass."""
+    settings = profile_settings("test")
+    world = ClusterWorld(3, settings=replace(settings, cluster=replace(settings.cluster, compatibility=rules)))
+    world.start_all()
+    leader = world.await_all()
+    for member in world.followers():
+        member.network.cut_off()
+    toggle(leader, ControlToggle.SNAPSHOT)
+    world.until(lambda: leader.module.state is ModuleState.SNAPSHOT)
+    world.advance(5 * settings.cluster.timeouts.leader_heartbeat_ns // MS)
+    assert (leader.module.election is not None, leader.module.state is ModuleState.ACTIVE) == (gives_up, gives_up)
+    for member in world.members.values():
+        member.network.rejoin()
+    world.await_all()
+    world.echo(world.client(), [b"a"] * 5)
