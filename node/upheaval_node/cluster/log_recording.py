@@ -138,13 +138,11 @@ class LogRecording:
         """
         archive = self._context.archive
         channel = str(log_channel(session_id))
-        self._start_error = None
         if self.recording_id == NULL_VALUE:
             call = archive.start_recording(channel, LOG_STREAM_ID, local=True)
         else:
             call = archive.extend_recording(self.recording_id, channel, LOG_STREAM_ID, local=True)
-        self._start_call = call
-        self._channel = channel
+        self._request_start(call, channel)
         while not call.done:
             yield
         while True:
@@ -158,6 +156,9 @@ class LogRecording:
                 self.has_stopped = False
                 return
             yield
+
+    def _request_start(self, call: PendingCall, channel: str) -> None:
+        self._start_call, self._channel, self._start_error = call, channel, None
 
     def on_late_error(self, error: LateError) -> None:
         """Note an error of the archive. If it concerns the start of the recording, `start` raises it."""

@@ -232,3 +232,30 @@ def kinds_within(kind: Any) -> Iterator[type]:
         kind = tuple(get_type_hints(kind).values())
     for part in kind if isinstance(kind, tuple) else get_args(kind):
         yield from kinds_within(part)
+
+
+def test_no_generator_reads_what_it_has_set_to_none() -> None:
+    """Others may set it between its turns, and mypyc takes it for None: the extension module raises TypeError."""
+    read = [
+        f"{module.name}:{node.lineno} {ast.unparse(node)}"
+        for module in compiled_modules.compiled_modules()
+        for function in ast.walk(module.tree)
+        if isinstance(function, ast.FunctionDef)
+        and any(isinstance(n, ast.Yield | ast.YieldFrom) for n in ast.walk(function))
+        for node in ast.walk(function)
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
+        for line in set_to_none(function, ast.unparse(node))
+        if line < node.lineno
+    ]
+    assert read == []
+
+
+def set_to_none(function: ast.FunctionDef, name: str) -> list[int]:
+    """The lines on which it sets the attribute to None."""
+    return [
+        node.lineno
+        for node in ast.walk(function)
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and node.value.value is None
+        for target in node.targets
+        if ast.unparse(target) == name
+    ]
