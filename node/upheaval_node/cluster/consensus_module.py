@@ -5,8 +5,7 @@ it leads (takes ingress, appends to the log, commits what a quorum has recorded)
 commit position, reports what it has recorded). Nothing blocks: each duty cycle does what is possible now. The module is
 made of parts, each of which owns and writes its own state: state, role and term of the member (`module_standing`), the
 log (`member_log`), the state that follows from the log (`replicated_state`), snapshots, termination, elections, and the
-messages of peers (`module_messages`). The module passes the findings of one part to another. Source: Aeron Cluster,
-consensus module agent.
+messages of peers (`module_messages`). The module connects the parts. Source: Aeron Cluster, consensus module agent.
 """
 
 from random import Random
@@ -388,20 +387,12 @@ class ConsensusModule:
             self._ingress = None
 
     def _roll_back(self, now: Now, position: Position) -> None:
-        """Undo the effects of the log after `position`: another leader may write other entries there.
-
-        They may belong to an earlier term than the one that this member had joined, and admin commands take effect only
-        in their own term: its services would take a snapshot that its module ignores, and acks would no longer match.
-        """
+        """Undo the effects of the log after `position`: another leader may write other entries there."""
         self._context.latency.abandon()
         self._context.durations.abandon()
         self._termination.call_off()
         self._state.undo(now, position)
-        standing = self._standing
-        last = self._context.recording_log.find_term_at(Position(position - 1), standing.leadership_term_id)
-        # Differs from Aeron (docs/protocol.md, E23): Aeron stays in the term that it had joined.
-        if last is not None and self._context.rules.terms_return:
-            standing.enter_term(last.leadership_term_id)
+        self._standing.return_to_term_at(position)
 
     # --- slow tick ---
 
@@ -426,19 +417,12 @@ class ConsensusModule:
         if self.state is ModuleState.ACTIVE:
             work += self._state.sessions.process_pending(now)
             work += self._state.sessions.check(now)
-        elif not self._awaits_snapshot_entry:
+        elif not self._snapshots.awaits_entry(self.commit_position):
             return work
         if self.membership.others and not self.membership.has_active_quorum(now):
             self._elections.enter(now, ElectionCause.FOLLOWERS_SILENT)
             work += 1
         return work
-
-    @property
-    def _awaits_snapshot_entry(self) -> bool:
-        """Whether the entry that requests a snapshot is not committed yet, so that no service has seen it."""
-        # Differs from Aeron (docs/protocol.md, E24): Aeron checks its quorum only while it is ACTIVE.
-        is_pending = self.state is ModuleState.SNAPSHOT and self.commit_position < self._snapshots.position
-        return is_pending and self._context.rules.snapshots_give_way
 
     @property
     def _leader_deadline_ns(self) -> int:

@@ -63,6 +63,12 @@ class Snapshots:
         """Whether the module's own part is being recorded."""
         return self._recording is not None
 
+    def awaits_entry(self, commit_position: Position) -> bool:
+        """Whether the entry that requests the snapshot is not committed yet, so that no service has seen it."""
+        # Differs from Aeron (docs/protocol.md, E24): Aeron checks its quorum only while it is ACTIVE.
+        is_pending = self._standing.is_taking_snapshot and commit_position < self.position
+        return is_pending and self._context.rules.snapshots_give_way
+
     def begin(self, now: Now, position: Position, *, is_timed: bool = False) -> None:
         """Begin the snapshot requested by the entry that ends at `position`. `is_timed`: measure its duration from
         here.

@@ -16,7 +16,7 @@ from upheaval_node.cluster.module_state import LEGAL_MOVES, READS_LOG, ModuleSta
 from upheaval_node.protocol.message import Message
 from upheaval_node.state_machine import StateMachine
 from upheaval_node.trace_kinds import TraceKind
-from upheaval_node.types import NULL_TERM_ID, MemberId, Now, TermId
+from upheaval_node.types import NULL_TERM_ID, MemberId, Now, Position, TermId
 
 # Needed in every turn, and compiled code looks up enumeration members by name each time.
 _LEADER: Final = Role.LEADER
@@ -102,6 +102,17 @@ class Standing:
         if leader_member_id is not None:
             self.leader_member_id = leader_member_id
         self._context.published.leadership_term_id.set(leadership_term_id)
+
+    def return_to_term_at(self, position: Position) -> None:
+        """Return to the term of the last entry before `position`, from one of which the log has no entry there.
+
+        The next entries may belong to that term, and admin commands take effect only in their own term: services would
+        take a snapshot that their module ignores, and their acks would no longer match.
+        """
+        last = self._context.recording_log.find_term_at(Position(position - 1), self.leadership_term_id)
+        # Differs from Aeron (docs/protocol.md, E23): Aeron stays in the term that it had joined.
+        if last is not None and self._context.rules.terms_return:
+            self.enter_term(last.leadership_term_id)
 
     def hold_election(self, election: Election | None) -> None:
         """Set the current election, None when it is over. This is its only writer."""
