@@ -12,15 +12,7 @@ from typing import Final, assert_never
 from upheaval_node import counters as counter_types
 from upheaval_node.bell import Bell
 from upheaval_node.counters import Counter, Counters
-from upheaval_node.errors import (
-    ContradictionError,
-    DecodeError,
-    NodeError,
-    PeerError,
-    StorageError,
-    TerminationError,
-    UsageError,
-)
+from upheaval_node.errors import DecodeError, NodeError, PeerError, StorageError, TerminationError, UsageError
 from upheaval_node.media.api import Image, Media, Message, Subscription
 from upheaval_node.media.shared_publications import SharedPublications
 from upheaval_node.ports import ErrorSink, Tracer
@@ -427,9 +419,9 @@ class ServiceContainer:
         self._owes_ack = True
         self._log_states.enter(LogState.AWAIT_JOIN_ACK)
 
-    def _broken_join(self, join: cm.JoinLog, what: str) -> ContradictionError:
+    def _broken_join(self, join: cm.JoinLog, what: str) -> TerminationError:
         text = f"log must be contiguous: {what}, the service is at {self.view.log_position} ({join.log_channel})"
-        return ContradictionError(text)
+        return TerminationError(text, expected=False)
 
     def _finish_join(self, join: cm.JoinLog) -> None:
         self._joining = None

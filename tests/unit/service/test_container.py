@@ -5,7 +5,7 @@ from hypothesis import given, settings, strategies as st
 
 from unit.service.module_side import LOG_CHANNEL, ModuleSide, Recorder, new_term, session_close, session_open
 from upheaval_node import counters as counter_types
-from upheaval_node.errors import ContradictionError, TerminationError, UsageError
+from upheaval_node.errors import TerminationError, UsageError
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.service.api import MOCKED_OFFER, CloseReason, ClusteredService, ClusterRole, ClusterTimeUnit
 from upheaval_node.service.states import LEGAL_LOG_MOVES, LEGAL_MOVES, ContainerState, LogState
@@ -82,7 +82,7 @@ def test_a_join_without_an_image_gives_way_to_the_next_join() -> None:
 
 def test_a_log_that_is_not_contiguous_ends_the_container() -> None:
     side = started()
-    with pytest.raises(ContradictionError, match="log must be contiguous") as caught:
+    with pytest.raises(TerminationError, match="log must be contiguous") as caught:
         side.join(position=64)
     assert not caught.value.expected
 
