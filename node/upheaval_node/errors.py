@@ -51,7 +51,7 @@ class TerminationError(NodeError):
 
 
 class ContradictionError(TerminationError):
-    """Parts of this member disagree on what they have read, which is a defect: no fault around them explains it."""
+    """Parts of this member disagree on what they have read: a defect, which no fault explains."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text, expected=False)

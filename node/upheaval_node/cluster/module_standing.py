@@ -104,10 +104,10 @@ class Standing:
         self._context.published.leadership_term_id.set(leadership_term_id)
 
     def return_to_term_at(self, position: Position) -> None:
-        """Return to the term of the last entry before `position`, from one of which the log has no entry there.
+        """Return to the term of the last entry before `position`: the log may lack any of the term that was joined.
 
-        The next entries may belong to that term, and admin commands take effect only in their own term: services would
-        take a snapshot that their module ignores, and their acks would no longer match.
+        The next entries may belong to the earlier term, and admin commands take effect only in their own term. In
+        another one the module would ignore a snapshot that its services take, and their acks would no longer match.
         """
         last = self._context.recording_log.find_term_at(Position(position - 1), self.leadership_term_id)
         # Differs from Aeron (docs/protocol.md, E23): Aeron stays in the term that it had joined.

@@ -263,6 +263,10 @@ class LogEvents:
             for end, its_term, timestamp in zip(ends, terms, timestamps, strict=True):
                 self.add_time(its_term, end, timestamp)
                 self.add_term("SessionMessage", end, its_term)
+        if terms.count(terms[0]) < len(terms):
+            for end, its_term, session_id, timestamp in zip(ends, terms, sessions, timestamps, strict=True):
+                self.session(session_id).add_message(end, its_term, timestamp)
+            return
         for session_id, place in dict(zip(sessions, range(len(ends)), strict=True)).items():
             facts = self.session(session_id)
             if facts.first_message < 0:
