@@ -102,7 +102,7 @@ def test_a_cluster_that_has_all_its_sessions_admits_no_other_client(
 def test_a_session_of_a_term_without_a_clock_counts_for_as_long_as_terms_beside_it_allow(
     term: int, clocks: list[LeaderClock], is_missed: bool
 ) -> None:
-    """Every later leader had the entries when it began to lead."""
+    """The leader of a later term with entries had those of earlier ones when it began to lead."""
     untraced = LogEvents()
     for session_id in range(3):
         untraced.session(session_id).add_open(64 * session_id, term, 6_000)
