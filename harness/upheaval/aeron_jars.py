@@ -33,7 +33,7 @@ SHA256: Final[Mapping[str, str]] = {
     "1.46.9": "1e52197d01dbde5284efbddc1376d665f0269149070fdaa152a1f094f2d2bebc",
     "1.44.1": "3bcd1b5a9ec5ea6461de67b5ce7ce97c57c5129bef3158cbe0fac0b7bfb716ad",
 }
-"""The pinned versions, those of the track record: no other bytes are taken for them."""
+"""The pinned versions, those of the track record, the newest first: no other bytes are taken for them."""
 _DIGEST_LENGTH: Final = 16
 _VERSION: Final = re.compile(rf"(\d+)\.(\d+)\.(\d+)([.-][\w.-]+)?(@[0-9a-f]{{{_DIGEST_LENGTH}}})?", re.ASCII)
 _SNAPSHOT: Final = "-SNAPSHOT"

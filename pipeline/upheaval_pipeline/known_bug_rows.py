@@ -3,6 +3,7 @@
 from functools import cache
 from typing import Final
 
+from upheaval.aeron_jars import SHA256
 from upheaval.execution.known_bugs import KNOWN_BUGS
 
 KNOWN_BUGS_COLUMNS: Final = "issue string, version string, has_it boolean, promise string, scenario string"
@@ -10,9 +11,11 @@ KNOWN_BUGS_COLUMNS: Final = "issue string, version string, has_it boolean, promi
 
 @cache
 def known_bug_rows() -> tuple[tuple[object, ...], ...]:
-    """A row for each version that a bug is tried on; `scenario` is the title that its runs have."""
+    """A row for each bug and pinned version. `has_it` is null where only runs say so; `scenario` is the title that the
+    runs have.
+    """
     return tuple(
-        (str(bug.issue), version, version == bug.bad, str(bug.promise), bug.scenario(version).title)
-        for bug in KNOWN_BUGS
-        for version in bug.versions
+        (str(bug.issue), version, bug.has_it(version), str(bug.promise), title)
+        for bug, title in ((bug, bug.scenario(bug.bad).title) for bug in KNOWN_BUGS)
+        for version in SHA256
     )

@@ -7,6 +7,7 @@ from upheaval.checkers.verdict import Report
 from upheaval.errors import UsageError
 from upheaval.execution.known_bugs import KnownBug, Tries, tries_of
 from upheaval.records import FieldError, jsonfields, parse_manifest
+from upheaval.system import AERON
 from upheaval_pipeline.arrow_schema import arrow_schema
 from upheaval_pipeline.lake import RUNS, Lake
 from upheaval_pipeline.verdicts import last_judged
@@ -14,21 +15,20 @@ from upheaval_pipeline.verdicts import last_judged
 _ADVICE: Final = "upheaval verify --lake LAKE --new"
 
 
-def tries_in_lake(lake: Lake, bugs: Sequence[KnownBug], runtime: str) -> list[Tries]:
+def tries_in_lake(lake: Lake, bugs: Sequence[KnownBug], versions: Sequence[str], runtime: str) -> list[Tries]:
     """Of each bug and version of which the lake has runs. A run that was not or could not be judged is a try, too.
 
     Raises `UsageError` for a run with a damaged file.
     """
     if damage := lake.first_damage():
         raise UsageError(damage)
-    scenarios = {(bug.issue, version): bug.scenario(version) for bug in bugs for version in bug.versions}
-    ran = _runs_of(lake, {scenario.title for scenario in scenarios.values()}, runtime)
+    titles = {bug.issue: bug.scenario(bug.bad).title for bug in bugs}
+    ran = _runs_of(lake, titles.values(), runtime)
     judged = last_judged(lake, [run for runs in ran.values() for run in runs])
     done = []
     for bug in bugs:
-        for version in bug.versions:
-            scenario = scenarios[bug.issue, version]
-            runs = ran.get((scenario.title, scenario.cluster.system), ())
+        for version in versions:
+            runs = ran.get((titles[bug.issue], f"{AERON}:{version}"), ())
             results = [judged.get(run, f"{run} was not judged: {_ADVICE}") for run in runs]
             if results:
                 reports = [one for one in results if isinstance(one, Report)]

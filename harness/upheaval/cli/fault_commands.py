@@ -275,6 +275,11 @@ class TrackRecordOptions:
     issues: tuple[str, ...] = option(nargs="*", metavar="ISSUE", help="numbers of Aeron's issues (default: all)")
     runtime: str | None = _live_runtime()
     tries: int | None = option("--tries", type=above_zero, metavar="N", help=f"runs on each version (default {TRIES})")
+    versions: str | None = option(
+        "--versions",
+        metavar="V,..",
+        help="versions of Aeron, or `all` pinned ones (default: one that has the bug, and some that have not)",
+    )
     dir: Path | None = option("--dir", metavar="FOLDER", help="where the run folders go (default: ./runs)")
     lake: str | None = option("--lake", help="run nothing, and take the runs of a lake")
     out: Path | None = option(

@@ -1,4 +1,4 @@
-"""`upheaval track-record`: known bugs of Aeron, each on a version that has it and on versions that do not.
+"""`upheaval track-record`: known bugs of Aeron, each on versions that have it and on versions that do not.
 
 It runs them, or takes their runs from a lake.
 """
@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from upheaval.aeron_jars import SHA256, order_of, versions_of
 from upheaval.cli.fault_commands import TRIES, TrackRecordOptions
 from upheaval.cli.lake_options import in_pipeline
 from upheaval.cli.new_folder import run_folder
@@ -18,8 +19,14 @@ from upheaval.execution.known_bugs import KNOWN_BUGS, KnownBug, Tries, known_bug
 from upheaval.records import write_atomically
 from upheaval.runtime_names import DOCKER, PROCESS
 
+Rows = Mapping[tuple[str, str], str]
+"""The lines of a page, by issue and version."""
 _COMMAND: Final = "upheaval track-record"
+_ALL: Final = "all"
+PINNED: Final = tuple(sorted(SHA256, key=order_of))
+"""The versions that the harness has digests of, the oldest first."""
 _WHERE: Final = {PROCESS: "as processes", DOCKER: "in containers"}
+_HAS_IT: Final = {True: " (has it)", False: " (has it not)", None: ""}
 _RESULTS: Final = "| issue | Aeron | runs | found | valid | rate, 95 % interval | broken promise | command |"
 _PAGE: Final = """\
 # Track record
@@ -27,7 +34,8 @@ _PAGE: Final = """\
 Known bugs of released versions of Aeron Cluster, each on members of a version that has it and of versions that do not:
 
 ```sh
-{command} --out FILE         # this page; with issues named it replaces their rows
+{command} --out FILE         # this page; rows of other issues and versions stay
+{command} --versions all --tries 1 --out FILE        # on each version of the matrix
 {command} --lake LAKE --out FILE         # the same of runs that a lake has
 upheaval run aeron-2147 --runtime {runtime} --system aeron:1.51.0
 ```
@@ -35,6 +43,10 @@ upheaval run aeron-2147 --runtime {runtime} --system aeron:1.51.0
 *Found*: the promise is invalid, and the finding has the [signature](aeron.md#known-bugs) of the bug. *Valid*: every
 promise is. Other runs were broken by something else, or could not be judged.
 Clusters run {where} on one machine, by scenarios in `harness/upheaval/scenarios/known`. Issues are of `aeron-io/aeron`.
+
+In how many runs each version showed each bug (`?`: a run was neither found nor valid, so it shows nothing of the bug):
+
+{matrix}
 
 {results}
 |---|---|---|---|---|---|---|---|
@@ -61,14 +73,18 @@ def track_record(options: TrackRecordOptions) -> int:
     runtime, tries = options.runtime or PROCESS, options.tries or TRIES
     if options.out is not None:
         _rows_of(options.out, runtime)  # what would be lost is refused before the first run
+    asked = asked_versions(options)
+    todo = [(bug, version) for bug in known_bugs(options.issues) for version in asked or bug.versions]
     if options.dir is not None:
-        _require_free(options.dir, options.issues, tries)
-    done = [
-        _run(bug, version, runtime, tries, options.dir)
-        for bug in known_bugs(options.issues)
-        for version in bug.versions
-    ]
-    return show(options, done)
+        _require_free(options.dir, todo, tries)
+    return show(options, [_run(bug, version, runtime, tries, options.dir) for bug, version in todo])
+
+
+def asked_versions(options: TrackRecordOptions) -> tuple[str, ...]:
+    """The versions that are asked for, each once; empty for those of each bug. Raises `UsageError` for others."""
+    if options.versions is None:
+        return ()
+    return PINNED if options.versions == _ALL else tuple(dict.fromkeys(versions_of(options.versions)))
 
 
 def show(options: TrackRecordOptions, done: Sequence[Tries]) -> int:
@@ -84,36 +100,53 @@ def show(options: TrackRecordOptions, done: Sequence[Tries]) -> int:
     return max(tries.verdict for tries in done).exit_status
 
 
-def page(done: Sequence[Tries], rows_before: Mapping[str, Sequence[str]], runtime: str = PROCESS) -> str:
-    """docs/track-record.md: the rows of what was done, and those of other issues as they were."""
+def page(done: Sequence[Tries], rows_before: Rows, runtime: str = PROCESS) -> str:
+    """docs/track-record.md: the rows of what was done, and those of other issues and versions as they were."""
     command = _COMMAND if runtime == PROCESS else f"{_COMMAND} --runtime {runtime}"
-    made = {str(tries.bug.issue): [_line(one, command) for one in done if one.bug is tries.bug] for tries in done}
-    rows = {**rows_before, **made}
-    lines = [line for bug in KNOWN_BUGS for line in rows.get(str(bug.issue), ())]
-    bugs = "\n".join(f"| {bug.label} | {bug.what} | {bug.fault} |" for bug in KNOWN_BUGS if str(bug.issue) in rows)
+    rows = {**rows_before, **{(str(one.bug.issue), one.version): _line(one, command) for one in done}}
+    bugs = [bug for bug in KNOWN_BUGS if any(issue == str(bug.issue) for issue, _ in rows)]
+    versions = sorted({version for _, version in rows}, key=order_of)
     return _PAGE.format(
         command=command,
         where=_WHERE[runtime],
         runtime=runtime,
+        matrix=_matrix(bugs, versions, rows),
         results=_RESULTS,
-        rows="\n".join(lines),
-        bugs=bugs,
+        rows="\n".join(
+            rows[str(bug.issue), version] for bug in bugs for version in versions if (str(bug.issue), version) in rows
+        ),
+        bugs="\n".join(f"| {bug.label} | {bug.what} | {bug.fault} |" for bug in bugs),
         end=_END,
     )
 
 
-def _rows_of(path: Path, runtime: str) -> Mapping[str, Sequence[str]]:
-    """The rows of a page by their issues; none of one that is not there. Raises `UsageError` for another runtime's."""
+def _matrix(bugs: Sequence[KnownBug], versions: Sequence[str], rows: Rows) -> str:
+    """A line for each bug, a column for each version."""
+    cells = [[_cell(rows.get((str(bug.issue), version))) for version in versions] for bug in bugs]
+    lines = [["issue", *versions], ["---"] * (1 + len(versions))]
+    lines += [[bug.label, *line] for bug, line in zip(bugs, cells, strict=True)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _cell(line: str | None) -> str:
+    if line is None:
+        return ""
+    runs, caught, valid = map(int, line.split(" | ")[2:5])
+    return f"{caught} of {runs}" + ("" if caught + valid == runs else " ?")
+
+
+def _rows_of(path: Path, runtime: str) -> Rows:
+    """The rows of a page; none of one that is not there. Raises `UsageError` for another runtime's."""
     known = {str(bug.issue) for bug in KNOWN_BUGS}
-    rows: dict[str, list[str]] = {}
+    rows: dict[tuple[str, str], str] = {}
     for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
-        issue = line.removeprefix("| ").partition(" ")[0]
+        issue, _, rest = line.removeprefix("| ").partition(" | ")
         if line.startswith("| ") and issue in known:
             if (f"--runtime {DOCKER}" in line) != (runtime == DOCKER):
                 raise UsageError(f"{path} has rows of another runtime than {runtime}: write into another file")
             if line.count("|") != _RESULTS.count("|"):
                 raise UsageError(f"{path} has a table of another version of upheaval: write into another file")
-            rows.setdefault(issue, []).append(line)
+            rows[issue, rest.partition(" ")[0]] = line
     return rows
 
 
@@ -123,14 +156,13 @@ def _rest_of(path: Path) -> str:
     return text.partition(f"{_END}\n")[2]
 
 
-def _require_free(folder: Path, issues: Sequence[str], tries: int) -> None:
+def _require_free(folder: Path, todo: Sequence[tuple[KnownBug, str]], tries: int) -> None:
     """Raises `UsageError` for a run that is there already, before the first one."""
-    for bug in known_bugs(issues):
-        for version in bug.versions:
-            for number in range(1, tries + 1):
-                place = _place(folder, bug, version, number)
-                if place.is_dir() and any(place.iterdir()):
-                    raise UsageError(f"{place} is not empty: name another --dir, or remove it")
+    for bug, version in todo:
+        for number in range(1, tries + 1):
+            place = _place(folder, bug, version, number)
+            if place.is_dir() and any(place.iterdir()):
+                raise UsageError(f"{place} is not empty: name another --dir, or remove it")
 
 
 def _place(folder: Path, bug: KnownBug, version: str, number: int) -> Path:
@@ -163,7 +195,7 @@ def _fields(done: Tries) -> dict[str, object]:
     return {
         "issue": done.bug.issue,
         "version": done.version,
-        "has_it": done.version == done.bug.bad,
+        "has_it": done.bug.has_it(done.version),
         "tries": done.tries,
         "caught": done.caught,
         "valid": done.valid,
@@ -178,10 +210,11 @@ def _fields(done: Tries) -> dict[str, object]:
 
 def _line(done: Tries, command: str) -> str:
     bug = done.bug
-    version = f"{done.version} ({'has it' if done.version == bug.bad else 'has it not'})"
+    version = f"{done.version}{_HAS_IT[bug.has_it(done.version)]}"
     broken = dict.fromkeys(((bug.promise,) if done.caught else ()) + done.others)
     promises = ", ".join(f"`{promise}`" for promise in broken) or "none"
-    shown = f"`{command} {bug.issue} --tries {done.tries}`"
+    asked = "" if done.version in bug.versions else f" --versions {done.version}"
+    shown = f"`{command} {bug.issue} --tries {done.tries}{asked}`"
     rate = "{:.0%} to {:.0%}".format(*done.interval)
     cells = [bug.issue, version, done.tries, done.caught, done.valid, rate, promises, shown]
     return f"| {' | '.join(map(str, cells))} |"

@@ -38,8 +38,12 @@ class KnownBug:
 
     @property
     def versions(self) -> tuple[str, ...]:
-        """All versions to try."""
+        """The versions to try, unless others are asked for."""
         return (self.bad, *self.good)
+
+    def has_it(self, version: str) -> bool | None:
+        """Whether that version has the bug; None for one of which only its runs say so."""
+        return version == self.bad if version in self.versions else None
 
     @property
     def scenario_name(self) -> str:
@@ -221,9 +225,10 @@ class Tries:
     @property
     def verdict(self) -> Verdict:
         """Valid when the tries match the table: caught in the bad version beside nothing unknown, all valid in a good
-        one.
+        one. Tries of another version match if they show either.
         """
-        if self.version == self.bug.bad:
+        has_it = self.bug.has_it(self.version)
+        if has_it or (has_it is None and self.caught):
             return Verdict.VALID if self.caught and not self.strange else Verdict.UNKNOWN
         if self.caught or self.others:
             return Verdict.INVALID

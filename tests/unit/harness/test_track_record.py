@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from upheaval.aeron_jars import SHA256
+from upheaval.aeron_jars import SHA256, order_of
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.cli.main import main
@@ -16,6 +16,8 @@ from upheaval.scenario import scenario_names
 
 ROOT = Path(__file__).resolve().parents[3]
 BUG = KNOWN_BUGS[0]
+UNLISTED = next(version for version in SHA256 if version not in BUG.versions)
+"""A version of which the table does not say whether it has the bug."""
 FINE = Report("run", (Finding(Promise.RUN_CONVERGED, Verdict.VALID, "at 5"),))
 
 
@@ -61,6 +63,11 @@ def test_scenarios_of_known_bugs_are_not_listed_with_those_of_our_node() -> None
         (BUG.good[0], [FINE, CAUGHT], Verdict.INVALID),
         (BUG.good[0], [FINE, BROKEN], Verdict.INVALID),
         (BUG.good[0], [UNCLEAR, OTHER], Verdict.INVALID),
+        (UNLISTED, [CAUGHT, FINE], Verdict.VALID),
+        (UNLISTED, [FINE, FINE], Verdict.VALID),
+        (UNLISTED, [CAUGHT, OTHER], Verdict.UNKNOWN),
+        (UNLISTED, [FINE, OTHER], Verdict.INVALID),
+        (UNLISTED, [FINE, UNCLEAR], Verdict.UNKNOWN),
     ],
 )
 def test_what_tries_say_of_a_version(version: str, reports: list[Report], verdict: Verdict) -> None:
@@ -118,6 +125,44 @@ def test_the_page_has_a_row_for_each_version() -> None:
     assert [row[2:5] for row in shown_rows[:2]] == [["2", "1", "1"], ["2", "1", "1"]]
 
 
+def test_the_matrix_counts_what_was_found_of_what_was_tried() -> None:
+    done = [
+        tries_of(BUG, UNLISTED, [CAUGHT, UNCLEAR]),
+        tries_of(BUG, BUG.bad, [CAUGHT, CAUGHT]),
+        tries_of(KNOWN_BUGS[1], BUG.bad, [FINE]),
+    ]
+    text = page(done, {})
+    columns = sorted({UNLISTED, BUG.bad}, key=order_of)
+    cells = {UNLISTED: "1 of 2 ?", BUG.bad: "2 of 2"}
+    others = {UNLISTED: "", BUG.bad: "0 of 1"}
+    lines = [
+        ["issue", *columns],
+        ["---", "---", "---"],
+        [BUG.label, *map(cells.get, columns)],
+        [KNOWN_BUGS[1].label, *map(others.get, columns)],
+    ]
+    assert "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines) in text
+    of_unlisted = next(row for row in rows(text) if row[1] == UNLISTED)
+    assert of_unlisted[-1] == f"`upheaval track-record {BUG.issue} --tries 2 --versions {UNLISTED}`"
+
+
+def test_other_versions_are_tried_where_they_are_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What cannot be run has rows, too, so that no member is needed."""
+    (tmp_path / "file").touch()
+    written = tmp_path / "page.md"
+    options = ["--tries", "1", "--dir", str(tmp_path / "file"), "--out", str(written), "--json"]
+    for asked, tried in (
+        (f"{UNLISTED},{UNLISTED}", {UNLISTED}),
+        (BUG.bad, {UNLISTED, BUG.bad}),
+        ("all", set(SHA256)),
+    ):
+        assert main(["track-record", str(BUG.issue), "--versions", asked, *options]) == Verdict.UNKNOWN.exit_status
+        assert {row[1].split()[0] for row in rows(written.read_text())} == tried
+    capsys.readouterr()
+    assert main(["track-record", str(BUG.issue), "--versions", "mine"]) == 2
+    assert "unknown version 'mine' of aeron" in capsys.readouterr().err
+
+
 def test_the_page_says_where_the_members_were() -> None:
     done = [tries_of(BUG, BUG.bad, [CAUGHT])]
     command = f"`upheaval track-record --runtime docker {BUG.issue} --tries 1`"
@@ -128,11 +173,14 @@ def test_the_page_says_where_the_members_were() -> None:
 def test_the_page_of_the_repository_is_of_this_table() -> None:
     text = (ROOT / "docs/track-record.md").read_text()
     shown_rows = rows(text)
-    assert [(row[0], row[1].split()[0]) for row in shown_rows] == versions()
-    for row, known in zip(shown_rows, [bug for bug in KNOWN_BUGS for _ in bug.versions], strict=True):
+    bugs = {str(bug.issue): bug for bug in KNOWN_BUGS}
+    assert {(row[0], row[1].split()[0]) for row in shown_rows} >= set(versions())
+    for row in shown_rows:
+        known = bugs[row[0]]
         assert f"| {known.label} | {known.what} | {known.fault} |\n" in text
         tries, found, valid = map(int, row[2:5])
-        assert (found > 0) == row[1].endswith("(has it)"), row
+        has_it = known.has_it(row[1].split()[0])
+        assert has_it is None or (found > 0) == has_it, row
         assert found + valid <= tries
 
 
@@ -188,7 +236,7 @@ def test_what_would_be_lost_is_refused_before_the_first_run(tmp_path: Path, caps
 
 
 def versions() -> list[tuple[str, str]]:
-    return [(str(bug.issue), version) for bug in KNOWN_BUGS for version in bug.versions]
+    return [(str(bug.issue), version) for bug in KNOWN_BUGS for version in sorted(bug.versions, key=order_of)]
 
 
 def rows(text: str) -> list[list[str]]:
