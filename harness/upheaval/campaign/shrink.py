@@ -53,6 +53,11 @@ class Shrinking:
     is_over: bool = False
     """Whether the budget ended the search; otherwise no edit is left."""
     _begin: float = field(default_factory=time.monotonic)
+    _runs_before: int = field(init=False)
+    """The runs of the log before this search, such as those before an interruption."""
+
+    def __post_init__(self) -> None:
+        self._runs_before = self.log.runs
 
     def shrink(self) -> Span:
         """Search until no edit fails the same way, or the budget is spent."""
@@ -72,10 +77,21 @@ class Shrinking:
             for span, tried in zip(batch, self._try(batch), strict=False):
                 if self.wanted in tried.fingerprints:
                     self.best, self.shown = span, tried
-                    spans, changed, _ = span.complexity
-                    self.say(f"{self.log.runs} runs: {spans - 1} spans and {changed} choices fail alike")
+                    self._report()
                     return True
         return False
+
+    def _report(self) -> None:
+        spans, changed, _ = self.best.complexity
+        runs, runs_max = self.log.runs, self.budget.runs
+        seconds = time.monotonic() - self._begin
+        seconds_left = min(
+            self.budget.seconds - seconds, seconds / max(runs - self._runs_before, 1) * (runs_max - runs)
+        )
+        self.say(
+            f"{runs} of at most {runs_max} runs: {spans - 1} spans and {changed} choices fail alike; "
+            f"up to {max(seconds_left, 0):.0f} s more"
+        )
 
     def _simpler(self, tapes: Iterable[Fields]) -> Iterator[Span]:
         """The spans read from these tapes that are simpler than the best, except those known not to fail the

@@ -1,5 +1,6 @@
 """The search for the simplest plan that fails alike, on plans whose failures are known."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from upheaval.campaign.fingerprint import Fingerprint
-from upheaval.campaign.shrink import Budget, Shrinking
+from upheaval.campaign.shrink import RUNS_MAX, Budget, Shrinking
 from upheaval.campaign.tape import Fields, Span, TapeReader
 from upheaval.campaign.tries import Try, TryLog
 from upheaval.errors import UsageError
@@ -74,7 +75,12 @@ def test_the_simplest_plan_that_fails_alike_is_left(tmp_path: Path) -> None:
     assert best == {"members": 3, "rate": 7, "fault": [{"kind": "kill", "at": 0}] * 2}
     assert done.shown == Try((LOST,), 1500, 40)
     assert not done.is_over
-    assert lines[-1] == f"{lines[-1].split()[0]} runs: 2 spans and 3 choices fail alike"
+    match = re.fullmatch(
+        rf"(\d+) of at most {RUNS_MAX} runs: 2 spans and 3 choices fail alike; up to (\d+) s more", lines[-1]
+    )
+    assert match is not None
+    assert 1 < int(match[1]) <= done.log.runs
+    assert int(match[2]) <= 60, "each run took less than 0.2 s"
 
 
 def test_another_failure_is_a_finding_of_its_own_and_is_never_taken(tmp_path: Path) -> None:
