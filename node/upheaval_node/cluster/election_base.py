@@ -106,9 +106,9 @@ class ElectionBase:
         self.leader_recording_id = NULL_VALUE
         self.log_session_id: int | None = None
         self.is_leader_startup = False
-        # A member that granted its vote in a term, or followed the leader of a term, follows no leader of an earlier
-        # term. With two leaders alive, what it acknowledged to the earlier leader would be lost to the later one. After
-        # a restart only the highest persisted term is known.
+        # A member that granted its vote in a term, followed the leader of a term, or cut its log for one, follows no
+        # leader of an earlier term. With two leaders alive, what it acknowledged to the earlier leader would be lost to
+        # the later one. After a restart only the highest persisted term is known.
         self._promised_term_id = leadership_term_id
         if is_node_startup:
             self._promised_term_id = max(leadership_term_id, context.node_state.candidate_term_id)

@@ -266,12 +266,13 @@ class FollowerStates(ElectionBase):
 
     def _follow(self, now: Now, message: cm.NewLeadershipTerm) -> None:
         decision = decide_on_term(message, self.append_position)
+        # Before a truncation: an earlier leader would be sent the tail's position again, for a log without the tail.
+        self._promised_term_id = max(message.leadership_term_id, self._promised_term_id)
         if decision.action is TermAction.TRUNCATE:
             self._begin_truncation(decision.stop_position)
         self.leader_member_id = message.leader_member_id
         self.is_leader_startup = message.is_startup
         self.leadership_term_id = message.leadership_term_id
-        self._promised_term_id = max(message.leadership_term_id, self._promised_term_id)
         self.candidate_term_id = max(message.leadership_term_id, self.candidate_term_id)
         self._term_base = message.term_base_log_position
         self.log_session_id = message.log_session_id

@@ -18,6 +18,15 @@ VOTED_TWICE = """
     is CANVASS
     1 leads term=1 base=1024
 """
+CUT_FOR_A_LATER_TERM = """
+    member term=0 at=1024 consumed=512
+    wait 0
+    0 leads term=1 base=512
+    error Truncating Cluster Log
+    wait 10
+    is CANVASS
+    1 leads term=0 log-term=0 next=-1 next-base=-1 base=0 at=1024 commit=512
+"""
 # Member 1 has a longer log of an earlier term.
 LONGER_OLDER_LOG = """
     member term=1 base=1024 at=2048 consumed=1024 persisted=3
@@ -51,6 +60,7 @@ NEXT = "sent NewLeadershipTerm to=0 log-leadership-term-id=2 next-leadership-ter
     ("rows", "text", "own", "aeron"),
     [
         ("E3", VOTED_TWICE, "is CANVASS", "is FOLLOWER_REPLAY"),
+        ("E3", CUT_FOR_A_LATER_TERM, "is CANVASS", "is FOLLOWER_REPLAY"),
         ("E4", f"{LEADER_LOG_REPLICATION}\n 0 leads term=2 base=1024", "is INIT", "is LEADER_LOG_REPLICATION"),
         ("E4", f"{LEADER_LOG_REPLICATION}\n 0 committed term=2 at=1024", "is INIT", "is LEADER_LOG_REPLICATION"),
         ("E4", f"{LEADER_READY}\n 0 leads term=2 base=1024", "is INIT", "is LEADER_READY"),
