@@ -15,6 +15,7 @@ from upheaval.records import RunFolder
 
 SERVICE = """
 import json
+import sys
 from upheaval import ClusteredService
 
 class Lock(ClusteredService):
@@ -44,6 +45,13 @@ class Ordered(Lock):
         self.tokens["first seen"] = next(iter(self.seen))
         super().on_session_message(session, timestamp, payload, position)
 
+# No process that judges can make it.
+class Elsewhere(Lock):
+    def __init__(self):
+        if "campaign" not in sys.argv:
+            raise RuntimeError("not on this machine")
+        super().__init__()
+
 class Cyclic(Lock):
     def on_session_message(self, session, timestamp, payload, position):
         super().on_session_message(session, timestamp, payload, position)
@@ -52,7 +60,7 @@ class Cyclic(Lock):
 
 USERS = """
 import json
-from locust import TaskSet, task
+from locust import TaskSet, constant, task
 from upheaval import ClusterUser
 
 class Taker(ClusterUser):
@@ -68,6 +76,9 @@ class Taker(ClusterUser):
             token = json.loads(answer)
             assert token > self.latest.get(lock, 0), f"{lock} has an older token"
             self.latest[lock] = token
+
+class Slow(Taker):
+    wait_time = constant(2)
 
 class Mistaken(Taker):
     @task
@@ -250,3 +261,26 @@ def test_the_action_runs_a_service_of_its_repository(tmp_path: Path) -> None:
     (run,) = folder.glob("upheaval-run-*")
     manifest = RunFolder(run).read_manifest()
     assert (manifest.service, manifest.model) == ("locks.service:LockService", "locks.checks:Lock")
+
+
+def test_a_campaign_says_which_promises_it_could_not_judge(folder: Path) -> None:
+    words = ("campaign", "--seeds", "1..1", "--service", "lock:Elsewhere", "--user", "takers:Taker")
+    done = upheaval(folder, *words, "--out", "seeds")
+    assert done.returncode == 0, done.stderr
+    gaps = [line for line in done.stdout.splitlines() if line.startswith("not checked: ")]
+    (line,) = map(json.loads, (folder / "seeds/seeds.jsonl").read_text().splitlines())
+    assert gaps == [f"{gap} (in 1 of 1 seeds)" for gap in line["gaps"]]
+    for promise in (Promise.LINEARIZABLE, Promise.SNAPSHOT_IS_REPLAY):
+        (gap,) = [gap for gap in gaps if gap.startswith(f"not checked: {promise.sentence}: ")]
+        assert "not on this machine" in gap
+
+
+def test_one_seed_that_does_too_little_shows_nothing(folder: Path) -> None:
+    words = ("campaign", "--seeds", "1..1", "--service", "lock:Lock", "--user", "takers:Slow", "--dir", "run")
+    done = upheaval(folder, *words)
+    outcome = json.loads(done.stdout)
+    assert (outcome["verdict"], outcome["inconclusive"]) == ("valid", True)
+    assert (done.returncode, done.stderr) == (
+        3,
+        "seed 1 does not count: it did too little to show anything\n",
+    )

@@ -1,10 +1,12 @@
 """What would judge nothing in silence: models and promises, tests with `chaos` and no fault, labels without a value."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from support.stranger import pytest_in, require_nothing_running
+from support.stranger import environment, pytest_in, require_nothing_running
+from upheaval.checkers.promises import Promise
 
 SIMULATED = ("--runtime", "simulated", "--members", "1")
 INI = "[pytest]\nupheaval_service = echo:Echo\nupheaval_source = .\n"
@@ -28,6 +30,53 @@ from upheaval.model import promise
 def has_two_letters(run):
     assert all(len(request.payload) == 2 for request in run.requests())
 """
+MACHINE = """
+from hypothesis.stateful import rule
+from upheaval import ClusterMachine
+
+class Requests(ClusterMachine):
+    service, source, members, has_failures = "echo:Echo", ".", 1, False
+
+    @rule()
+    def ask(self):
+        self.clients[0].request(b"1")
+
+TestRequests = Requests.TestCase
+"""
+# The processes that judge cannot make it.
+ELSEWHERE = """
+import sys
+from upheaval import ClusteredService
+
+class Echo(ClusteredService):
+    def __init__(self):
+        if "pytest" not in sys.modules:
+            raise RuntimeError("not on this machine")
+
+    def on_session_message(self, session, timestamp, payload, position):
+        session.respond(payload)
+"""
+OWN_CLUSTER = """
+from upheaval import Cluster
+
+def test_requests():
+    with Cluster("echo:Echo", ".", runtime="simulated", members=1) as cluster:
+        cluster.client().request(b"1")
+        cluster.assert_valid()
+"""
+USER = """
+from locust import task
+from upheaval import ClusterUser
+
+class Asker(ClusterUser):
+    @task
+    def ask(self):
+        self.cluster.request(b"1")
+"""
+JUDGED_BY_NONE = (
+    "promise 'every request has two letters' in {} judges no run: "
+    "name that module as the model (--model, upheaval_model), or move the promise to the model's"
+)
 UNDECORATED = PROMISE.replace("@promise", "# @promise")
 JUDGES_NOTHING = "checks has no Model and no promise: name module:Class, or use @promise"
 
@@ -102,13 +151,74 @@ def test_a_promise_of_tests_or_service_is_refused_without_a_model(
     file.write_text(PROMISE + file.read_text())
     refused = pytest_in(repository, python, "--runtime", runtime)
     assert refused.returncode == 1, refused.stdout
-    where = "set upheaval_model to that module, or move the promise to the one that it names"
-    assert f"promise 'every request has two letters' in {module} judges no run: {where}" in refused.stdout
+    assert JUDGED_BY_NONE.format(module) in refused.stdout
     assert not (repository / "runs").exists()
     require_nothing_running(repository)
     judged = pytest_in(repository, python, *SIMULATED, "-o", f"upheaval_model={module}")
     assert judged.returncode == 1, judged.stdout
     assert "invalid: every request has two letters: AssertionError" in judged.stdout
+
+
+@pytest.mark.parametrize(
+    ("files", "module"),
+    [
+        ({"test_it.py": PROMISE + MACHINE}, "test_it"),
+        ({"test_it.py": MACHINE, "echo.py": SERVICE + PROMISE}, "echo"),
+        ({"test_it.py": OWN_CLUSTER, "echo.py": SERVICE + PROMISE}, "echo"),
+        ({"test_it.py": PROMISE + TESTS, "pytest.ini": "[pytest]\n"}, "test_it"),
+    ],
+    ids=["machine", "service of a machine", "service of the test's own cluster", "service of ours"],
+)
+def test_no_cluster_of_tests_leaves_a_promise_unjudged(
+    repository: Path, python: Path, files: dict[str, str], module: str
+) -> None:
+    for file, text in files.items():
+        (repository / file).write_text(text)
+    refused = pytest_in(repository, python, *SIMULATED)
+    assert refused.returncode == 1, refused.stdout
+    assert JUDGED_BY_NONE.format(module) in refused.stdout
+
+
+@pytest.mark.parametrize("command", [("run", "leader-killed"), ("campaign", "--seeds", "1..1")], ids=" ".join)
+def test_no_command_leaves_a_promise_of_the_service_unjudged(
+    repository: Path, python: Path, command: tuple[str, ...]
+) -> None:
+    (repository / "echo.py").write_text(SERVICE + PROMISE)
+    (repository / "asker.py").write_text(USER)
+    options = ["--service", "echo:Echo", "--user", "asker:Asker"]
+    refused = subprocess.run(
+        [python.parent / "upheaval", *command, *options],
+        cwd=repository,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr == f"upheaval: {JUDGED_BY_NONE.format('echo')}\n"
+    assert not (repository / "runs").exists()
+
+
+@pytest.mark.parametrize("options", [(), ("-v",)], ids=["short", "verbose"])
+def test_promises_that_could_not_be_judged_are_counted(
+    repository: Path, python: Path, options: tuple[str, ...]
+) -> None:
+    (repository / "echo.py").write_text(ELSEWHERE)
+    done = pytest_in(repository, python, *SIMULATED, "--junit-xml", "report.xml", *options)
+    assert done.returncode == 0, done.stdout
+    assert "1 of 1 tests with a cluster passed with a promise that could not be judged (-v names them)" in done.stdout
+    line = f"    test_it.py::test_requests: valid with gaps: not checked: {Promise.LINEARIZABLE.sentence}: "
+    assert (line in done.stdout) is bool(options), done.stdout
+    assert "valid with gaps: not checked: " in (repository / "report.xml").read_text()
+
+
+def test_a_machine_warns_of_promises_that_could_not_be_judged(repository: Path, python: Path) -> None:
+    (repository / "echo.py").write_text(ELSEWHERE)
+    (repository / "test_it.py").write_text(MACHINE)
+    done = pytest_in(repository, python)
+    assert done.returncode == 0, done.stdout
+    assert f"UserWarning: Requests: not checked: {Promise.LINEARIZABLE.sentence}: " in done.stdout
 
 
 def test_a_file_of_tests_that_one_of_them_names_may_have_promises(repository: Path, python: Path) -> None:

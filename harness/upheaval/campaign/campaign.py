@@ -59,6 +59,8 @@ class Summary:
     moves: Counter[str] = field(default_factory=Counter)
     goals: Counter[str] = field(default_factory=Counter)
     """How many seeds reached each goal."""
+    gaps: Counter[str] = field(default_factory=Counter)
+    """In how many seeds each promise could not be judged, by the line that says so."""
 
     def add(self, outcome: SeedOutcome) -> None:
         """Count one seed in."""
@@ -84,6 +86,7 @@ class Summary:
             self.variations.setdefault(kind, Counter()).update((Fate.PLANNED, fate))
         self.moves.update(outcome.moves)
         self.goals.update(outcome.goals)
+        self.gaps.update(outcome.gaps)
 
     @property
     def verdict(self) -> Verdict:
@@ -113,6 +116,7 @@ class Summary:
             "failed": [outcome.swarm.seed for outcome in self.failed],
             "simulated_seconds": round(self.seconds, 1),
             "processor_seconds": round(self.processor_seconds, 1),
+            "gaps": dict(self.gaps),
             "operations": self.operations,
             "snapshots": self.snapshots,
             "endings": self.endings,

@@ -90,6 +90,7 @@ class LiveOutcome:
             "promise": "" if self.worst is None else self.worst.promise,
             "detail": "" if self.worst is None else " ".join(self.worst.evidence.split()),
             "findings": list(self.finding_lines()),
+            "gaps": list(self.report.gaps),
             "seconds": self.seconds,
             "operations": self.operations,
             "fault_counts": fields_of(self.faults),
@@ -110,6 +111,8 @@ class LiveSummary:
     """The seeds that showed each known defect of Aeron, by `Finding.known`."""
     known_issues: dict[int, list[int]] = field(default_factory=dict)
     """Those of defects with an issue."""
+    gaps: Counter[str] = field(default_factory=Counter)
+    """In how many seeds each promise could not be judged, by the line that says so."""
 
     @property
     def seeds(self) -> int:
@@ -133,6 +136,7 @@ class LiveSummary:
             self.known.setdefault(known, []).append(outcome.seed)
         for kind, counts in outcome.faults.items():
             self.faults.setdefault(kind, Counter()).update(counts)
+        self.gaps.update(outcome.report.gaps)
 
     def to_fields(self) -> dict[str, Json]:
         """The fields that `--json` prints."""
@@ -140,6 +144,7 @@ class LiveSummary:
             "seeds": self.seeds,
             **{verdict.text: list(seeds) for verdict, seeds in self.verdicts.items()},
             "seconds": round(self.seconds, 1),
+            "gaps": dict(self.gaps),
             "operations": self.operations,
             "faults": fields_of(self.faults),
             "known_issues": {str(issue): list(seeds) for issue, seeds in sorted(self.known_issues.items())},

@@ -98,6 +98,8 @@ class SeedOutcome:
     findings: list[str] = field(default_factory=list)
     fingerprints: list[Fingerprint] = field(default_factory=list)
     """The fingerprints of those findings, the worst first."""
+    gaps: list[str] = field(default_factory=list)
+    """A line for each promise that could not be judged, although the run gives occasion."""
     seconds: float = 0.0
     """Simulated seconds."""
     processor_seconds: float = 0.0
@@ -164,6 +166,7 @@ class SeedOutcome:
             "detail": self.detail,
             "findings": list(self.findings),
             "fingerprints": [fingerprint.to_fields() for fingerprint in self.fingerprints],
+            "gaps": list(self.gaps),
             "inconclusive": self.is_inconclusive,
             "simulated_seconds": round(self.seconds, 3),
             # Not rounded: a lake knows a campaign by its first line, and nothing else differs between two nights.
@@ -303,6 +306,7 @@ class SeedRun:
         except HarnessError as error:
             self._fail(Verdict.UNKNOWN, Promise.FOLDER_JUDGED, str(error))
             return
+        self.outcome.gaps = self.report.gaps
         for finding in self.report.findings:
             self._fail(finding.verdict, finding.promise, finding.evidence, finding.signature)
         companion = self.swarm.variations.companion

@@ -42,20 +42,25 @@ def verify_folder(run: RunFolder) -> Report:
         return judge(Evidence(run))
 
 
-def failed_promises(run: RunFolder) -> Sequence[Finding]:
-    """Return the first findings that fail a test of a run at rest, cheapest checkers first; empty if none does.
+def verify_to_first_failure(run: RunFolder) -> Report:
+    """Check the promises on a run folder at rest, cheapest checkers first, until a finding fails a test of the run.
 
-    The checkers that run no user code go first, together. Those that do follow one at a time. Raises as `verify_run`.
+    The checkers that run no user code go first, together. Those that do follow one at a time. The report has what was
+    judged by then. Raises as `verify_run`.
     """
     without_code = [checker for checker in CHECKERS if Source.CODE not in checker.needs]
     with_code = [[checker] for checker in CHECKERS if Source.CODE in checker.needs]
     evidence = Evidence(run)
+    findings: list[Finding] = []
+    unchecked: list[NotApplicable] = []
     with _no_collector(), shared_interpreters():
         for checkers in (without_code, *with_code):
-            findings = judge(evidence, checkers).findings
-            if failed := [finding for finding in findings if finding.fails_test]:
-                return failed
-    return ()
+            part = judge(evidence, checkers)
+            findings += part.findings
+            unchecked += part.unchecked
+            if any(finding.fails_test for finding in part.findings):
+                break
+    return Report(str(run.path), tuple(findings), tuple(unchecked))
 
 
 def judge(evidence: Evidence, checkers: Sequence[Checker] = CHECKERS) -> Report:

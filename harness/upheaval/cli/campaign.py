@@ -22,8 +22,8 @@ from upheaval.campaign.shrink import Budget
 from upheaval.campaign.shrink_seed import try_of
 from upheaval.checkers.promises import promise_of
 from upheaval.checkers.verdict import Verdict, worst
+from upheaval.cli.campaign_rows import fault_rows, gap_rows
 from upheaval.cli.fault_commands import CampaignOptions
-from upheaval.cli.fault_rows import fault_rows
 from upheaval.cli.lake_options import in_pipeline
 from upheaval.cli.live_campaign import labelled_seeds, live_campaign
 from upheaval.cli.new_folder import run_folder, runs_folder
@@ -168,6 +168,9 @@ def _one(options: CampaignOptions, folder: Path, origin: SeedOrigin, seeds: rang
     cluster_file.require_room(folder)
     outcome = keep_seed(origin, folder).outcome
     print(json.dumps(outcome.to_fields(), indent=2), flush=True)
+    if outcome.is_valid and outcome.is_inconclusive:
+        print(f"seed {origin.seed} does not count: it did too little to show anything", file=sys.stderr)
+        return Verdict.UNKNOWN.exit_status
     if not outcome.is_valid:
         print(_failure(origin, outcome), file=sys.stderr)
         if options.shrink:
@@ -224,6 +227,7 @@ def as_text(summary: Summary) -> str:
         lines.append(f"a failure in {excluded} of all seeds would have shown in these with {1 - CHANCE_MAX:.0%}")
     if summary.inconclusive:
         lines.append("inconclusive: " + " ".join(map(str, summary.inconclusive)))
+    lines += gap_rows(summary.gaps, summary.seeds)
     lines += ["", "faults", *fault_rows(summary.faults)]
     lines += ["", "variations (seeds)", *fault_rows(summary.variations)]
     lines += ["", "members", *_histogram(summary.members)]

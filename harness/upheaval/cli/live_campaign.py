@@ -13,8 +13,8 @@ from upheaval.campaign.live import LiveCampaign, LiveOutcome, LiveSummary, run_l
 from upheaval.campaign.seed_lines import SEEDS_FILE
 from upheaval.campaign.shrink_text import RUN_FOLDER
 from upheaval.checkers.verdict import Verdict
+from upheaval.cli.campaign_rows import fault_rows, gap_rows
 from upheaval.cli.fault_commands import CampaignOptions
-from upheaval.cli.fault_rows import fault_rows
 from upheaval.cli.new_folder import run_folder, runs_folder
 from upheaval.cli.progress import CAMPAIGN_LINES_S, ProgressLine, bar
 from upheaval.cli.screen import screen_of
@@ -130,5 +130,6 @@ def as_text(summary: LiveSummary) -> str:
         if seeds and verdict is not Verdict.VALID
     ]
     lines += [f"{known}: {' '.join(map(str, seeds))}" for known, seeds in sorted(summary.known.items())]
+    lines += gap_rows(summary.gaps, summary.seeds)
     lines.append(f"{summary.seconds:.0f} seconds, {summary.operations} acknowledged operations")
     return "\n".join([*lines, "", "faults", *fault_rows(summary.faults)])

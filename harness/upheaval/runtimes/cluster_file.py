@@ -12,6 +12,7 @@ from typing import Final
 
 from upheaval.checkers.own.own_model_process import load_model, require_promises, shown_error
 from upheaval.errors import EnvironmentFault, UsageError
+from upheaval.judged_promises import module_of, require_judged
 from upheaval.python_path import on_python_path
 from upheaval.records import (
     CLUSTER_FILE,
@@ -57,6 +58,8 @@ def check(spec: ClusterSpec, runtime: str) -> None:
     check_system(spec, runtime)
     if spec.model:
         _check_model(spec)
+    elif spec.is_service_here:
+        require_judged({module_of(spec.service)}, ())
 
 
 def _check_schema(spec: ClusterSpec) -> None:

@@ -15,7 +15,7 @@ from upheaval.errors import UnknownOutcome, UsageError
 from upheaval.records import Failure, RunFolder, add_failure
 from upheaval.testing.cluster import Cluster
 from upheaval.testing.run_folders import remove_folder
-from upheaval.testing.summary import UNENDED
+from upheaval.testing.summary import UNENDED, WITH_GAPS
 from upheaval_node.suggestions import did_you_mean
 
 DETAIL_MAX: Final = 300
@@ -154,7 +154,7 @@ class ItemRun:
 def _words_of(report: Report, unended: str) -> str:
     verdict = report.verdict
     if verdict is Verdict.VALID:
-        return verdict.text
+        return f"{WITH_GAPS}: {'; '.join(report.gaps)}"[:DETAIL_MAX] if report.gaps else verdict.text
     worst = next(iter(report.worst_first), None)
     why = "no promise was checked" if worst is None else f"{worst.promise.sentence}: {worst.detail}"
     if unended:

@@ -8,13 +8,15 @@ import os
 import shlex
 import shutil
 import sys
+import warnings
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from upheaval.checkers.judge import failed_promises
+from upheaval.checkers.judge import verify_to_first_failure
 from upheaval.errors import UnknownOutcome, UsageError
+from upheaval.judged_promises import module_of, require_judged
 from upheaval.records import owned_folder
 from upheaval.runtime_names import SIMULATED
 from upheaval.testing.calls import Client
@@ -67,6 +69,8 @@ class ClusterMachine(RuleBasedStateMachine):
         name = type(self).__name__
         if ":" not in self.service:
             raise UsageError(f'{name} has no custom service: set service = "module:Class" in the class')
+        judged = {module_of(self.model), module_of(self.service)} if self.model else ()
+        require_judged({type(self).__module__}, judged)
         self._handled = sys.exc_info()[1]
         self._last_id = 0
         self._ends = ExitStack()
@@ -169,7 +173,8 @@ class ClusterMachine(RuleBasedStateMachine):
         except UnknownOutcome as error:
             why_not_ended = error
             self.cluster.down()
-        failed = failed_promises(self.cluster.run)
+        report = verify_to_first_failure(self.cluster.run)
+        failed = [finding for finding in report.findings if finding.fails_test]
         if failed:
             lines = [line for finding in failed for line in finding.to_lines()]
             raise AssertionError(
@@ -177,6 +182,9 @@ class ClusterMachine(RuleBasedStateMachine):
             )
         if why_not_ended is not None:
             raise why_not_ended
+        for gap in report.gaps:
+            # The same for all examples, so Python shows it once.
+            warnings.warn(f"{type(self).__name__}: {gap}", stacklevel=1)
 
     def _keep(self) -> Path:
         """Move the run there, in place of the run of an earlier example."""

@@ -21,11 +21,14 @@ FAULTS_PROPERTY: Final = "upheaval_faults"
 """How many faults a passed test with the fixture `chaos` had."""
 NOT_JUDGED: Final = "not judged"
 """In place of the verdict on a run that had to be none."""
+WITH_GAPS: Final = "valid with gaps"
+"""A valid run with promises that could not be judged, although it gives occasion."""
 UNENDED: Final = "its run did not end in order"
 _ENDS: Final = (
     (Verdict.INVALID.text, "passed with verdict invalid, as verify=False allows (-v names them)"),
     (Verdict.UNKNOWN.text, 'passed with verdict unknown: upheaval_verify = "valid" fails such tests (-v names them)'),
     (Verdict.TIMEOUT.text, 'passed with verdict timeout: upheaval_verify = "valid" fails such tests (-v names them)'),
+    (WITH_GAPS, "passed with a promise that could not be judged (-v names them)"),
     (NOT_JUDGED, "ended without a verdict (-v names them)"),
 )
 """What is counted, worst first."""

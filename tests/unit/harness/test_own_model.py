@@ -14,7 +14,7 @@ from support.services import fenced_model
 from support.services.fenced_promises import stays_small
 from upheaval.checkers.history.calls import CallEntry
 from upheaval.checkers.history.placed_calls import place_calls
-from upheaval.checkers.judge import failed_promises, verify_run
+from upheaval.checkers.judge import verify_run, verify_to_first_failure
 from upheaval.checkers.own import interpreters
 from upheaval.checkers.own.own_model import judge_answers
 from upheaval.checkers.own.own_model_process import judge, judged, shown_value
@@ -459,7 +459,8 @@ def test_what_the_users_code_does_is_no_pass(
 
 @pytest.mark.parametrize("model", ["fenced_model:Failing", "fenced_model:Nobody", "nowhere:Locks"])
 def test_a_model_that_raises_or_is_not_there_fails_a_test(model: str, tmp_path: Path) -> None:
-    (finding,) = failed_promises(locks_run(model).write(tmp_path))
+    report = verify_to_first_failure(locks_run(model).write(tmp_path))
+    (finding,) = [finding for finding in report.findings if finding.fails_test]
     assert (finding.promise, finding.verdict) == (Promise.LINEARIZABLE, Verdict.UNKNOWN)
 
 
@@ -468,7 +469,7 @@ def test_what_is_unknown_for_another_reason_fails_no_test(tmp_path: Path) -> Non
     not_written_down(run)
     folder = run.write(tmp_path)
     assert verify_run(folder.path).verdict is Verdict.UNKNOWN
-    assert failed_promises(folder) == ()
+    assert not any(finding.fails_test for finding in verify_to_first_failure(folder).findings)
 
 
 def test_a_model_that_never_ends_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
