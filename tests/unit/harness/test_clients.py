@@ -176,6 +176,22 @@ def test_a_term_has_all_of_a_session_up_to_its_last_operation(
     )
 
 
+@pytest.mark.parametrize(
+    ("process", "terms", "is_wrong"),
+    [(1, (3,), True), (1, (3, 3), True), (1, (2, 3), False), (0, (2, 3), True)],
+    ids=["one session", "written twice", "another client's session of that id", "a slot of the log's session"],
+)
+def test_an_id_of_a_session_that_was_never_committed_is_given_again(
+    process: int, terms: tuple[int, ...], is_wrong: bool
+) -> None:
+    """Campaign, chained seed 7500816: the client of the first one goes on to send to the leader that lost its term."""
+    operations = [op(1, 0, 10, 20), op(2, process, 21, None, UNKNOWN), op(3, 2, 22, 30)]
+    ends = [SessionEnd(7, term, 40 + term, SessionCause.LOST) for term in terms]
+    placed = PlacedHistory.of(operations, [at(1, 64), at(3, 192)])
+    (finding,) = judge_clients(clients_of(placed, ends))
+    assert (finding.verdict is Verdict.INVALID) == is_wrong
+
+
 CUT = FaultRecord("blackhole", "links", 5 * S, 5 * S, 18 * S, 18 * S, members=(1,), links=("clients->1",))
 PAUSED = replace(CUT, what="pause", links=())
 

@@ -6,7 +6,7 @@ left a session.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -89,12 +89,16 @@ def clients_of(
     took an operation was recorded; None if clients did not record all sessions.
     """
     last_ends: dict[int | None, SessionEnd] = {}
+    given_twice: set[int | None] = set()
     for written in sorted(ends, key=lambda end: end.ended_ns):
+        known = last_ends.get(written.session)
+        if known is not None and known.leadership_term_id != written.leadership_term_id:
+            given_twice.add(written.session)
         last_ends[written.session] = written
     history, entries = placed.history, placed.entries
     calls = map(IS_CALL.__getitem__, history.kinds)
     processes = {process for process, is_call in zip(history.processes.codes, calls, strict=True) if not is_call}
-    again, skipped = _again_and_skipped(placed)
+    again, skipped = _again_and_skipped(placed, given_twice)
     afterwards: tuple[Operation, SessionEnd] | None = None
     unwritten: Operation | None = None
     count = 0
@@ -146,7 +150,7 @@ def _elsewhere_and_overtaken(
 
 
 def _again_and_skipped(
-    placed: PlacedHistory,
+    placed: PlacedHistory, given_twice: Container[int | None]
 ) -> tuple[tuple[Operation, Operation] | None, tuple[Operation, LogEntry, LogEntry] | None]:
     """The pair for `Clients.again` with the earliest second operation by history line, and the gap for
     `Clients.skipped` with the lowest position after it.
@@ -154,10 +158,19 @@ def _again_and_skipped(
     A leader takes the messages of a session in the order in which they were sent: `AeronCluster` and the consensus
     module close a session rather than go on after a gap (since 1.49; pull request 1788). Anything may be missing
     between terms.
+
+    A leader that loses its term may have given an id to a session that its cluster never committed, and a later leader
+    gives it again. Of such an id only the slots count that have an operation in the log: the others may be those of the
+    client whose session no log has.
     """
     history, entries = placed.history, placed.entries
     kinds, invoked, completed, lasts = history.kinds, history.invoked, history.completed, placed.lasts
     processes, sessions, session_codes = history.processes.codes, history.sessions.values, history.sessions.codes
+    of_log = {
+        (sessions[session_codes[row]], processes[row])
+        for row, index in enumerate(lasts)
+        if index >= 0 and sessions[session_codes[row]] in given_twice
+    }
     last: dict[int, int] = {}
     again: tuple[int, int] | None = None
     before: dict[int, int] = {}
@@ -179,7 +192,8 @@ def _again_and_skipped(
         if session is None:
             continue
         if index < 0:
-            if not IS_FAIL[kind] and session in before and invoked[before[session]] < invoked_ns:
+            is_of_log = session not in given_twice or (session, process) in of_log
+            if is_of_log and not IS_FAIL[kind] and session in before and invoked[before[session]] < invoked_ns:
                 missing.setdefault(session, row)
             continue
         gap = missing.pop(session, None)
