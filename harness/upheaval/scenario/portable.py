@@ -135,6 +135,9 @@ class _Writer:
     def _note_leader(self, name: str) -> None:
         member = self.leader_at(name, False)
         if member is not None:
+            if member != self._led:
+                # Who was picked under another leader may have led since, and so is known apart from the others.
+                self._picked = {}
             self._led = member
             self._histories[member] = self._histories.get(member, frozenset()) | {f"{name} led"}
 

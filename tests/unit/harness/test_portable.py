@@ -7,7 +7,7 @@ from itertools import permutations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from upheaval.campaign.carry import carried, schedule_of
 from upheaval.campaign.fingerprint import Fingerprint
@@ -168,7 +168,15 @@ def schedules(draw: st.DrawFn) -> tuple[int, list[str], list[int]]:
     return members, faults, [draw(st.integers(0, members - 1)) for _ in faults]
 
 
+LED_MEANWHILE = [
+    "begin a blackhole member-0,member-1 <-> member-0",
+    "begin b kill member-0,member-1,member-2",
+    "begin c kill member-0",
+]
+
+
 @given(schedules())
+@example((3, LED_MEANWHILE, [2, 0, 2]))
 @settings(max_examples=200, deadline=None)
 def test_a_carried_schedule_is_the_simulated_one_by_other_ids(schedule: tuple[int, list[str], list[int]]) -> None:
     """Whichever members lead, as long as the same faults have hit them as in the simulation."""
