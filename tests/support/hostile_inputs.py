@@ -234,6 +234,15 @@ def _counters(data: bytes) -> None:
         counters.key(counter_id)
 
 
+def _counter_metadata() -> bytes:
+    """The metadata of two counters."""
+    metadata = bytearray(1024)
+    counters = Counters(memoryview(bytearray(256)), memoryview(metadata))
+    for type_id in (200, 201):
+        counters.allocate(type_id, b"key", "a label")
+    return bytes(metadata)
+
+
 @cache
 def _archive_files() -> dict[str, bytes]:
     """The folder of an archive with a recording of two segments."""
@@ -302,7 +311,7 @@ def _file_targets() -> list[Target]:
         ),
         Target("cnc header", (bytes(header),), cnc.read_header),
         Target("error log", (struct.pack("<iiqq", 30, 1, 1, 1) + b"failed" + bytes(2),), read_errors),
-        Target("counters", (bytes(1024),), _counters),
+        Target("counters", (_counter_metadata(),), _counters),
         Target("block journal", (journal,), read_records, errors=()),
         Target("catalog", (catalog,), decode_catalog),
         Target("catalog of recordings", (catalog,), _recordings("archive.catalog"), (DecodeError, StorageError), 1),

@@ -1,5 +1,7 @@
 """Ends of members and clusters that something other than an order brings about, and orders that meet a difficulty."""
 
+from collections.abc import Callable, Iterable
+
 import pytest
 
 from support.system_world import Chorus, System, numbered
@@ -8,6 +10,7 @@ from upheaval_node.counters import CONSENSUS_MODULE_STATE
 from upheaval_node.errors import StorageError, TerminationError, UsageError
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.service.api import Cluster, SnapshotPublication
+from upheaval_node.types import Now
 
 
 class Ending(Chorus):
@@ -149,6 +152,34 @@ def test_a_terminal_failure_in_a_snapshot_ends_every_member(failure: Exception) 
     system.await_messages(10)
 
 
+def heard_acks(system: System, member_ids: Iterable[int]) -> list[cm.TerminationAck]:
+    """The acknowledgements of an end that these members get from now on."""
+    acks: list[cm.TerminationAck] = []
+
+    def listening(handle: Callable[..., None]) -> Callable[..., None]:
+        def on_termination_ack(now: Now, message: cm.TerminationAck) -> None:
+            acks.append(message)
+            handle(now, message)
+
+        return on_termination_ack
+
+    for member_id in member_ids:
+        adapter = system.modules[member_id]._consensus
+        assert adapter is not None
+        adapter._handlers[cm.TerminationAck] = listening(adapter._handlers[cm.TerminationAck])
+    return acks
+
+
+@pytest.mark.pure
+def test_a_leader_hears_an_ack_of_each_follower_in_an_ordinary_shutdown() -> None:
+    system = System(services=lambda: [Ending()])
+    system.echo(system.client(), numbered("a", 10))
+    acks, followers = heard_acks(system, [system.leader()]), system.followers()
+    system.toggle(ControlToggle.SHUTDOWN)
+    system.until(lambda: not system.live, "end of all members", 10)
+    assert sorted(ack.member_id for ack in acks) == sorted(followers)
+
+
 @pytest.mark.pure
 @pytest.mark.parity("IS-01")
 def test_a_leader_that_goes_in_the_middle_of_its_shutdown_gets_no_ack_in_the_next_term() -> None:
@@ -156,14 +187,7 @@ def test_a_leader_that_goes_in_the_middle_of_its_shutdown_gets_no_ack_in_the_nex
     client = system.client()
     system.echo(client, numbered("a", 10))
     leader, followers = system.leader(), system.followers()
-    acks: list[tuple[int, cm.TerminationAck]] = []
-    for member_id in followers:
-        module = system.modules[member_id]
-        handle = module._messages.on_termination_ack
-        module._messages.on_termination_ack = lambda now, ack, who=member_id, handle=handle: (  # type: ignore[method-assign,misc]
-            acks.append((who, ack)),
-            handle(now, ack),
-        )
+    acks = heard_acks(system, followers)
     term = system.status(leader).leadership_term_id
     system.toggle(ControlToggle.SHUTDOWN)
     system.until(
@@ -180,5 +204,5 @@ def test_a_leader_that_goes_in_the_middle_of_its_shutdown_gets_no_ack_in_the_nex
     system.leader()
     system.echo(system.client(), numbered("b", 5))
     system.await_messages(15)
-    assert all(ack.leadership_term_id == term for _, ack in acks)
+    assert all(ack.leadership_term_id == term for ack in acks)
     assert told == gone

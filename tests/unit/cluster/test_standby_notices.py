@@ -1,9 +1,9 @@
 """Notices of snapshots that a standby took: when they are written down, and which of them are believed."""
 
-from itertools import count
+from itertools import count, cycle
 
 import pytest
-from hypothesis import given, settings as examples, strategies as st
+from hypothesis import example, given, settings as examples, strategies as st
 
 from support.asking_party import Party
 from support.cluster_world import ClusterWorld, Member
@@ -188,29 +188,33 @@ def test_only_so_many_archives_get_into_the_recording_log() -> None:
 VALUES = st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(-2, 300)
 
 
-@examples(max_examples=60, deadline=None)
-@given(
-    st.lists(
-        st.builds(
-            Snapshot,
-            VALUES,
-            VALUES,
-            VALUES,
-            VALUES,
-            VALUES,
-            st.integers(-(1 << 31), (1 << 31) - 1) | st.integers(-1, 0),
-            st.text(max_size=30) | st.just("standby:5"),
-        ),
-        max_size=4,
-    )
+EDITS = st.fixed_dictionaries(
+    {},
+    optional={
+        **dict.fromkeys(Snapshot.__match_args__[:5], VALUES),
+        "service_id": st.integers(-(1 << 31), (1 << 31) - 1) | st.integers(-1, 0),
+        "archive_endpoint": st.text(max_size=30),
+    },
 )
-def test_no_notice_harms_a_member(snapshots: list[Snapshot]) -> None:
+
+
+@examples(max_examples=60, deadline=None)
+@given(st.lists(EDITS, max_size=4), st.integers(-1, 1))
+@example([{}, {}], 0)
+def test_no_notice_harms_a_member(edits: list[dict[str, object]], frames_off: int) -> None:
+    """Edits of a good notice, of which the member has the position or has it not."""
     world, leader, standby = MEMBER.take()
+    good = notice(leader, leader.module.commit_position + 32 * frames_off)
+    snapshots = [with_values(snapshot, **edit) for snapshot, edit in zip(cycle(good), edits, strict=False)]
     message = cm.SCHEMA.decode(cm.SCHEMA.encode(standby.notice(*snapshots)))
     assert isinstance(message, cm.StandbySnapshot)
+    before = len(standby_entries(leader))
     queue(world, leader, *message.snapshots)
     assert leader.ended is None
-    assert all(each.log_position <= leader.module.commit_position for each in standby_entries(leader))
+    written = standby_entries(leader)
+    assert all(entry.log_position <= leader.module.commit_position for entry in written)
+    if not any(edits) and len(edits) == len(good) and not before:
+        assert len(written) == (len(good) if frames_off <= 0 else 0)
 
 
 class _Member:
