@@ -237,6 +237,19 @@ def test_what_breaks_it_is_named(tmp_path: Path, change: Callable[[Ended], None]
     assert text in finding.detail
 
 
+@pytest.mark.parametrize("is_seen", [False, True])
+def test_an_orderly_end_that_was_cut_short_is_unknown(tmp_path: Path, is_seen: bool) -> None:
+    def change(ended: Ended) -> None:
+        if is_seen:
+            ended.seen["1"]["exit_statuses"] = [0, 8]
+        else:
+            event(ended, 2, "process-end")["status"] = 8
+
+    finding = Ended().write(tmp_path, change)
+    assert finding.verdict is Verdict.UNKNOWN, finding
+    assert ("member 1 ended with statuses [0, 8]" if is_seen else "with status 8") in finding.detail
+
+
 def test_a_log_that_goes_on_past_the_end_is_invalid(tmp_path: Path) -> None:
     def change(ended: Ended) -> None:
         for member_id in range(3):

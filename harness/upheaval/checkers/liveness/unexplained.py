@@ -26,14 +26,15 @@ from upheaval_chaos.file_faults import LOSING, FileFaultKind
 from upheaval_chaos.host_faults import LONGEST_JUMP_MS, HostFaultKind, ended_for_memory
 from upheaval_chaos.record import FaultRecord
 from upheaval_node.files import layout, mark_file
+from upheaval_node.runtime.exit_status import ExitStatus
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import MS, NEVER_NS, S
 
 _SIMULATED: Final = "simulated"
 _DEFECT: Final = 1
 """The status of a process with a defect."""
-_IN_ORDER: Final = frozenset({0, 8})
-"""The statuses of an ordered end; 8 means that the end took too long and was cut short."""
+_IN_ORDER: Final = frozenset({ExitStatus.OK, ExitStatus.STOP_TIMED_OUT})
+"""The statuses of an ordered end, which may have taken too long and been cut short."""
 _ORDERS: Final = frozenset({"stop", "restart"})
 """The kinds of faults that order processes to end."""
 _OF_ENVIRONMENT: Final = frozenset({2, 3, 4, 5})

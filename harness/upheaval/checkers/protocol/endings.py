@@ -27,6 +27,7 @@ from upheaval.records import (
 )
 from upheaval_chaos.file_faults import FileFaultKind
 from upheaval_chaos.record import FaultRecord
+from upheaval_node.runtime.exit_status import ExitStatus
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import MS, NEVER_NS, NULL_POSITION, S
 
@@ -198,9 +199,14 @@ def _require_orderly(life: Life, *, is_killed: bool) -> None:
             raise life.broken(f"notified service {service_id} of its end at {ends[0]}")
     for component, status in life.statuses.items():
         if status != 0:
-            raise life.broken(f"ended process {component!r} with status {status}")
+            raise life.broken(f"ended process {component!r} with status {status}", _verdict_on([status]))
     if life.module not in life.statuses and not is_killed:
         raise life.broken("recorded no exit status", Verdict.UNKNOWN)
+
+
+def _verdict_on(statuses: Iterable[object]) -> Verdict:
+    """A machine that is too busy may cut an orderly end short; any other status but 0 is none of an orderly end."""
+    return Verdict.UNKNOWN if {0, ExitStatus.STOP_TIMED_OUT}.issuperset(statuses) else Verdict.INVALID
 
 
 def _require_recorded(run: RunFolder, life: Life) -> None:
@@ -265,7 +271,7 @@ def _require_seen(command: ControlRecord, member: int, position: int) -> None:
     statuses = seen.get("exit_statuses")
     if isinstance(statuses, list) and any(statuses):
         detail = f"member {member} ended with statuses {statuses} ({command.what})"
-        raise Broken(Verdict.INVALID, detail, members=(member,), position=position)
+        raise Broken(_verdict_on(statuses), detail, members=(member,), position=position)
     if command.what == AdminCommand.SHUTDOWN and seen.get("snapshot_position") != position:
         detail = f"member {member} ended at {position}, with its last snapshot at {seen.get('snapshot_position')}"
         raise Broken(Verdict.INVALID, detail, members=(member,), position=position)
