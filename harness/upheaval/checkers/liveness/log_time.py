@@ -13,7 +13,6 @@ from upheaval.checkers.evidence.events import TermTimes, units_of_ms
 from upheaval.checkers.evidence.leader_clocks import ROUNDING_MS, LeaderClock
 from upheaval.checkers.evidence.logs import WitnessLog
 from upheaval.checkers.evidence.run_evidence import Evidence
-from upheaval.checkers.evidence.stalls import excused
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Broken, Finding, NotApplicable, Result, Verdict
 
@@ -60,8 +59,7 @@ def _broken(term: int, position: int, what: str, clock: LeaderClock) -> Broken:
 
 
 def _check(evidence: Evidence, log: WitnessLog) -> Iterable[Result]:
-    results = judge_time(log.events.times, evidence.clocks, log.events.time_unit)
-    return excused(results, lambda: evidence.stall)
+    return judge_time(log.events.times, evidence.clocks, log.events.time_unit)
 
 
 TIME: Final = by_log("log-time", (Promise.TIME_KEPT,), _check)
