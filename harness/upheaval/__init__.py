@@ -94,3 +94,7 @@ def __getattr__(name: str) -> Any:
     value = getattr(importlib.import_module(_MODULES[name]), name)
     globals()[name] = value
     return value
+
+
+def __dir__() -> list[str]:
+    return __all__

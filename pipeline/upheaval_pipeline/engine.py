@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from upheaval_pipeline.lake import Lake
+if TYPE_CHECKING:
+    from upheaval_pipeline.lake import Lake
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,7 @@ class Answer:
 class Engine(Protocol):
     """Tables and views by name, and queries over them in Spark's SQL."""
 
-    def add_table(self, name: str, lake: Lake, table: str, schema: str, runs: Sequence[str]) -> None:
+    def add_table(self, name: str, lake: "Lake", table: str, schema: str, runs: Sequence[str]) -> None:
         """The rows of runs in a table of a lake, whose files must be whole."""
 
     def add_rows(self, name: str, schema: str, rows: Sequence[tuple[object, ...]]) -> None:

@@ -277,9 +277,9 @@ def test_a_campaign_says_which_promises_it_could_not_judge(folder: Path) -> None
 
 def test_one_seed_that_does_too_little_shows_nothing(folder: Path) -> None:
     words = ("campaign", "--seeds", "1..1", "--service", "lock:Lock", "--user", "takers:Slow", "--dir", "run")
-    done = upheaval(folder, *words)
+    done = upheaval(folder, *words, "--json")
     outcome = json.loads(done.stdout)
-    assert (outcome["verdict"], outcome["inconclusive"]) == ("valid", True)
+    assert (outcome["verdict"], outcome["inconclusive"], outcome["folder"]) == ("valid", True, "run")
     assert (done.returncode, done.stderr) == (
         3,
         "seed 1 does not count: it did too little to show anything\n",

@@ -194,8 +194,10 @@ def test_a_seed_that_breaks_an_invariant_leaves_its_run_folder(tmp_path: Path) -
 def test_the_folder_of_a_failed_seed_knows_why_it_failed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kept, again = tmp_path / "kept", tmp_path / "again"
     options = ["--seeds", "1", "--planted", "commit-position-goes-back"]
-    assert main(["campaign", *options, "--dir", str(kept)]) == 1
-    detail = json.loads(capsys.readouterr().out)["detail"]
+    assert main(["campaign", *options, "--dir", str(kept), "--json"]) == 1
+    outcome = json.loads(capsys.readouterr().out)
+    detail = outcome["detail"]
+    assert outcome["folder"] == str(kept)
     for command in (["verify", str(kept)], ["replay", str(kept), "--dir", str(again)], ["verify", str(again)]):
         assert main([*command, "--json"]) == 1
         printed = capsys.readouterr()

@@ -7,10 +7,13 @@ had when it began and that is now missing: that checker is not called. Judging n
 
 import contextlib
 import gc
+import os
+import stat
 import traceback
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from os import PathLike
+from pathlib import Path
 from typing import Final
 
 from upheaval.checkers.checker import Checker, Source, sources_of
@@ -21,7 +24,7 @@ from upheaval.checkers.own.interpreters import shared_interpreters
 from upheaval.checkers.promises import AnyPromise, OwnPromise, Promise
 from upheaval.checkers.table import CHECKERS
 from upheaval.checkers.verdict import Finding, NotApplicable, Report, Result, Verdict
-from upheaval.errors import HarnessError
+from upheaval.errors import HarnessError, UsageError
 from upheaval.records import Manifest, RunFolder
 
 CRASH_FILE: Final = "judge-crash.txt"
@@ -38,6 +41,7 @@ def verify_run(path: str | PathLike[str]) -> Report:
 
 def verify_folder(run: RunFolder) -> Report:
     """Check every promise on a run folder at rest. Raises as `verify_run`."""
+    _require_no_pipe(run.path)
     with _no_collector():
         return judge(Evidence(run))
 
@@ -162,6 +166,16 @@ class _Answers:
         """Keep the traceback. In a read-only folder it is dropped."""
         with contextlib.suppress(OSError), (self._run.path / CRASH_FILE).open("a", encoding="utf-8") as stream:
             stream.write(f"checker {checker.name!r}:\n{text}\n")
+
+
+def _require_no_pipe(folder: Path) -> None:
+    """Raises `UsageError` for a named pipe, which would be read for ever."""
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            path = Path(parent, name)
+            with contextlib.suppress(OSError):
+                if stat.S_ISFIFO(path.stat().st_mode):
+                    raise UsageError(f"{path} is a named pipe: a run folder has files alone")
 
 
 @contextmanager

@@ -167,7 +167,11 @@ def _one(options: CampaignOptions, folder: Path, origin: SeedOrigin, seeds: rang
         raise UsageError(f"{folder} exists and is not an empty folder: give another --dir")
     cluster_file.require_room(folder)
     outcome = keep_seed(origin, folder).outcome
-    print(json.dumps(outcome.to_fields(), indent=2), flush=True)
+    outcome.folder = str(folder)
+    summary = Summary()
+    summary.add(outcome)
+    text = json.dumps(outcome.to_fields(), indent=2) if options.json else f"{as_text(summary)}\n\n{folder}"
+    print(text, flush=True)
     if outcome.is_valid and outcome.is_inconclusive:
         print(f"seed {origin.seed} does not count: it did too little to show anything", file=sys.stderr)
         return Verdict.UNKNOWN.exit_status

@@ -29,6 +29,7 @@ from upheaval.records import (
     Stray,
     answer_text,
     call_digest,
+    call_payload,
     decode_operation,
     decode_result,
     encode_operation,
@@ -262,7 +263,7 @@ class ClusterUser(User):  # type: ignore[misc]
         service may send nothing else, or no call without `accepts` counts as acknowledged. An acknowledged call must be
         in the log, which has the digest of its payload.
         """
-        payload = bytes(payload)
+        payload = call_payload(payload)
         is_mixed_up = not tells_requests_apart(accepts)
         test = test_of(accepts, payload)
         attempt = _Attempt(Function.CALL, name, call_digest(payload), payload, test, is_mixed_up, _answered)

@@ -145,6 +145,7 @@ from upheaval.records.service_messages import (
     answer_bytes as answer_bytes,
     answer_text as answer_text,
     call_digest as call_digest,
+    call_payload as call_payload,
     decode_credit as decode_credit,
     decode_operation as decode_operation,
     decode_result as decode_result,

@@ -110,6 +110,15 @@ def decode_credit(payload: Buffer) -> Credit | None:
     return Credit(request.operation_id, request.key, amount if isinstance(amount, int) else 0)
 
 
+def call_payload(payload: Buffer) -> bytes:
+    """A copy of a request. Raises `TypeError` for text, and for a number, of which `bytes` would make zeros."""
+    try:
+        return bytes(memoryview(payload))
+    except TypeError:
+        what = f"a payload is bytes or an SBE message, got {type(payload).__name__}"
+        raise TypeError(f"{what}: encode it, as in text.encode()") from None
+
+
 def call_digest(payload: Buffer) -> str:
     """The digest by which the history and the log identify a request to a user's service."""
     return hashlib.sha256(payload).hexdigest()

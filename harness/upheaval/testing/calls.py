@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final, Self, overload
 
 from upheaval.accepts import Accepts, Test, test_of
-from upheaval.records import Function, Operation, Outcome, Stray, answer_text, call_digest, decode_result
+from upheaval.records import Function, Operation, Outcome, Stray, answer_text, call_digest, call_payload, decode_result
 from upheaval_node.client.driver import NotSent, OutcomeUnknown
 from upheaval_node.errors import DecodeError
 from upheaval_node.ports import Buffer
@@ -79,7 +79,7 @@ class Client(ABC):
         later. With `retries`, either is tried again that many times, after a wait. The history records each try as a
         call of its own, so the service must recognise a request that it already has.
         """
-        content = payload.encode() if isinstance(payload, SbeMessage) else bytes(payload)
+        content = payload.encode() if isinstance(payload, SbeMessage) else call_payload(payload)
         answer = self._answer_to(content, accepts, retries, retry_wait_s)
         return message_type(payload).schema.decode(answer) if isinstance(payload, SbeMessage) else answer
 

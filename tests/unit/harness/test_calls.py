@@ -6,14 +6,31 @@ from pathlib import Path
 
 import pytest
 
+import upheaval
 from support.built_runs import BuiltRun, built_calls, session_message, session_open
 from support.search import linearizable_by_search
 from upheaval.checkers.judge import verify_run
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Verdict
 from upheaval.errors import UsageError
-from upheaval.records import Function, Outcome, RunFolder, call_digest, encode_operation
+from upheaval.records import Function, Outcome, RunFolder, call_digest, call_payload, encode_operation
 from upheaval_node.protocol.session_header import LENGTH, pack_session_header
+
+
+@pytest.mark.parametrize("payload", [b"text", bytearray(b"text"), memoryview(b"text")])
+def test_a_payload_is_bytes(payload: bytes) -> None:
+    assert call_payload(payload) == b"text"
+
+
+@pytest.mark.parametrize(("payload", "name"), [("text", "str"), (5, "int"), (None, "NoneType")])
+def test_text_and_numbers_are_no_payload(payload: object, name: str) -> None:
+    with pytest.raises(TypeError, match=f"a payload is bytes or an SBE message, got {name}: encode it, as in "):
+        call_payload(payload)  # type: ignore[arg-type]
+
+
+def test_a_prompt_completes_the_names_of_the_package() -> None:
+    assert {"Cluster", "Model", "promise"} <= set(dir(upheaval))
+
 
 END_NS = 2 * 10**9
 """After all calls of `built_calls`."""

@@ -1,6 +1,7 @@
 """Good runs are valid, and each way to break a run is found, with the operation and the position named."""
 
 import json
+import os
 import struct
 from dataclasses import replace
 from pathlib import Path
@@ -41,6 +42,16 @@ def test_a_good_run_is_valid_in_every_promise(tmp_path: Path) -> None:
     report = verify_run(tmp_path)
     assert {finding.verdict for finding in report.findings} == {Verdict.VALID}, report.findings
     assert report.verdict.exit_status == 0
+
+
+@pytest.mark.parametrize("name", ["history.jsonl", "member-1/archive/more", "notes"])
+def test_a_named_pipe_is_refused_and_not_read_for_ever(tmp_path: Path, name: str) -> None:
+    good_run().write(tmp_path)
+    pipe = tmp_path / name
+    pipe.unlink(missing_ok=True)
+    os.mkfifo(pipe)
+    with pytest.raises(UsageError, match=f"{name} is a named pipe: a run folder has files alone"):
+        verify_run(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,44 @@
+"""What needs an extra says so in one line, in an environment that has none."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from support.built_runs import good_run
+from support.stranger import environment
+
+COMMANDS = (
+    ("ingest", "run", "--lake", "lake"),
+    ("ingest", "run", "--lake", "lake", "--engine", "spark"),
+    ("ask", "--lake", "lake"),
+    ("ask", "failures", "--lake", "lake", "--engine", "duckdb"),
+    ("query", "SELECT 1", "--lake", "lake"),
+    ("verify", "--lake", "lake"),
+    ("verify", "--lake", "lake", "--new"),
+    ("verify", "run", "--engine", "spark"),
+    ("measure", "run", "--engine", "spark"),
+    ("lake", "info", "--lake", "lake"),
+    ("lake", "optimize", "--lake", "lake"),
+    ("track-record", "--lake", "lake"),
+    ("campaign", "--seeds", "1..1", "--engine", "spark"),
+    ("ui", "--lake", "lake"),
+    ("load", "--dir", "run"),
+)
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_a_command_names_the_extra_that_it_lacks(tmp_path: Path, python: Path, words: tuple[str, ...]) -> None:
+    good_run(0).write(tmp_path / "run")
+    done = subprocess.run(
+        [python.parent / "upheaval", *words],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    assert re.fullmatch(r"upheaval: \w[^\n]* pip install '[^\n]*\n", done.stderr), done.stderr
