@@ -42,3 +42,14 @@ def test_a_command_names_the_extra_that_it_lacks(tmp_path: Path, python: Path, w
     )
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
     assert re.fullmatch(r"upheaval: \w[^\n]* pip install '[^\n]*\n", done.stderr), done.stderr
+
+
+def test_doctor_asks_no_engine_without_the_package_that_could(tmp_path: Path, python: Path) -> None:
+    command = [python.parent / "upheaval", "doctor", "docker"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=120, check=False
+    )
+    lines = done.stdout.splitlines()
+    assert any(re.match(r"docker +engine +no .*not asked: see packages", line) for line in lines), done.stdout
+    assert not any("start Docker" in line for line in lines)
+    assert any(line.startswith("docker, packages: pip install ") for line in lines)

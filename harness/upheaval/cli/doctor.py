@@ -27,6 +27,6 @@ def doctor(options: DoctorOptions) -> int:
     rows += [[need.area, need.name, "yes" if need.is_there else "no", need.used_by, need.detail] for need in present]
     print(table(rows))
     for need in present:
-        if not need.is_there:
+        if not need.is_there and need.remedy:
             print(f"{need.area}, {need.name}: {need.remedy}")
     return 0

@@ -50,16 +50,21 @@ def needs(area: str | None = None) -> list[Need]:
 
 def _docker(area: str) -> Iterator[Need]:
     used_by = "--runtime docker, images"
-    yield _modules(area, "docker", ("docker", "testcontainers", "toxiproxy"), used_by)
-    try:
-        from upheaval.runtimes.docker.engine import connected
-
-        with connected() as client:
-            yield Need(area, "engine", True, str(client.version()["Version"]), used_by)
-    except HarnessError as problem:
-        yield Need(area, "engine", False, str(problem), used_by, "install and start Docker (Debian: docker.io)")
+    packages = _modules(area, "docker", ("docker", "testcontainers", "toxiproxy"), used_by)
+    yield packages
+    yield _engine(area, used_by) if packages.is_there else Need(area, "engine", False, "not asked: see packages", used_by)
     version = _output("docker", "compose", "version", "--short")
     yield Need(area, "compose", version is not None, version or "", "compose files", "install Docker's compose plugin")
+
+
+def _engine(area: str, used_by: str) -> Need:
+    from upheaval.runtimes.docker.engine import connected
+
+    try:
+        with connected() as client:
+            return Need(area, "engine", True, str(client.version()["Version"]), used_by)
+    except HarnessError as problem:
+        return Need(area, "engine", False, str(problem), used_by, "install and start Docker (Debian: docker.io)")
 
 
 def _aeron(area: str) -> Iterator[Need]:
