@@ -40,7 +40,7 @@ def test_a_bug_that_every_election_shows_is_inevitable_from_the_start(
     text = capsys.readouterr().out
     assert "2 of 2        ################################" in text
     assert text.endswith(
-        "inevitable from the start, as far as 2 timings of each moment show: none avoids it (95 %: at most 66% do)\n"
+        "inevitable from the start: none of 2 timings from each moment on avoided it (95 %: at most 66% do)\n"
     )
 
 

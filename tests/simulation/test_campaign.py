@@ -171,7 +171,7 @@ def test_a_seed_that_catches_a_bug_fails_with_the_line_that_runs_it_again(
     assert main(["campaign", "--seeds", "1..3", "--planted", "vote-not-persisted"]) == 1
     captured = capsys.readouterr()
     assert "upheaval campaign --seeds 1..1 --planted vote-not-persisted --dir runs/seed-1" in captured.err
-    assert captured.out.startswith("1 seeds: 0 count, 0 inconclusive, 1 failed")
+    assert captured.out.startswith("1 seed: 0 count, 0 inconclusive, 1 failed")
 
 
 def test_a_kept_run_writes_no_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -312,7 +312,7 @@ def test_a_campaign_without_a_seed_that_counts_is_unknown(
     monkeypatch.setattr("upheaval.campaign.seed.OPERATIONS_MIN", 10**6)
     assert main(["campaign", "--seeds", str(VALID)]) == CommandStatus.UNKNOWN
     captured = capsys.readouterr()
-    assert captured.out.startswith("1 seeds: 0 count, 1 inconclusive, 0 failed")
+    assert captured.out.startswith("1 seed: 0 count, 1 inconclusive, 0 failed")
     assert "no seed counts" in captured.err
     assert LiveSummary().verdict is Verdict.UNKNOWN
 

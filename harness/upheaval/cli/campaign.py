@@ -220,15 +220,15 @@ def as_text(summary: Summary) -> str:
     """Figures and histograms for people."""
     speed = summary.seconds / max(summary.processor_seconds, 0.001)
     lines = [
-        f"{summary.seeds} seeds: {summary.counted} count, {len(summary.inconclusive)} inconclusive, "
-        f"{len(summary.failed)} failed",
+        f"{summary.seeds} seed{'' if summary.seeds == 1 else 's'}: {summary.counted} count, "
+        f"{len(summary.inconclusive)} inconclusive, {len(summary.failed)} failed",
         f"{summary.seconds:.0f} simulated seconds, {speed:.1f} a second of processor time; "
         f"{summary.operations} acknowledged operations, {summary.snapshots} snapshots asked for, "
-        f"{summary.endings} clusters ended and started again",
+        f"clusters ended and started again: {summary.endings}",
     ]
     if summary.counted:
         excluded = f"{rate_excluded(summary.counted):.2%}"
-        lines.append(f"a failure in {excluded} of all seeds would have shown in these with {1 - CHANCE_MAX:.0%}")
+        lines.append(f"with {1 - CHANCE_MAX:.0%} confidence, fewer than {excluded} of all seeds fail")
     if summary.inconclusive:
         lines.append("inconclusive: " + " ".join(map(str, summary.inconclusive)))
     lines += gap_rows(summary.gaps, summary.seeds)

@@ -128,10 +128,10 @@ def _conclusion(points: list[Point]) -> str:
         return f"inevitable at no point: {points[-1].timings - points[-1].broken} timings avoid it even from the last"
     after_ns, by_ns = span
     timings, most = points[-1].timings, _avoid_at_most(points)
-    tried = f"as far as {timings} timings of each moment show: none avoids it (95 %: at most {most:.0%} do)"
+    tried = f"none of {timings} timings from each moment on avoided it (95 %: at most {most:.0%} do)"
     if after_ns is None:
-        return f"inevitable from the start, {tried}"
-    return f"inevitable between {after_ns / S:.3f} s and {by_ns / S:.3f} s, {tried}"
+        return f"inevitable from the start: {tried}"
+    return f"inevitable between {after_ns / S:.3f} s and {by_ns / S:.3f} s: {tried}"
 
 
 def _avoid_at_most(points: list[Point]) -> float:

@@ -52,7 +52,9 @@ def _docker(area: str) -> Iterator[Need]:
     used_by = "--runtime docker, images"
     packages = _modules(area, "docker", ("docker", "testcontainers", "toxiproxy"), used_by)
     yield packages
-    yield _engine(area, used_by) if packages.is_there else Need(area, "engine", False, "not asked: see packages", used_by)
+    yield (
+        _engine(area, used_by) if packages.is_there else Need(area, "engine", False, "not asked: see packages", used_by)
+    )
     version = _output("docker", "compose", "version", "--short")
     yield Need(area, "compose", version is not None, version or "", "compose files", "install Docker's compose plugin")
 

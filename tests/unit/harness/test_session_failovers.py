@@ -231,5 +231,5 @@ def test_clients_behind_a_bridge_are_not_asked_why() -> None:
 def test_a_run_without_a_change_gives_no_occasion() -> None:
     (result,) = judge_failovers(Failovers(10 * S, S, 5 * S, (OPEN,), (), {0: FIRST}), log())
     assert result == NotApplicable(
-        Promise.SESSIONS_OUTLIVE_LEADERS, "no session, as its client wrote it down, was open when the leader changed"
+        Promise.SESSIONS_OUTLIVE_LEADERS, "clients recorded no session that was open when the leader changed"
     )

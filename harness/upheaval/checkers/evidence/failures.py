@@ -21,6 +21,15 @@ _VERDICTS: Final[Mapping[Promise, Verdict]] = {
     Promise.TASKS_PASSED: Verdict.INVALID,
     Promise.TEST_PASSED: Verdict.INVALID,
 }
+_NOT_RECORDED: Final[Mapping[Promise, str]] = {
+    Promise.RUN_ENDED: "the harness recorded no early end",
+    Promise.AS_DRAWN: "campaigns record only what they drew and the run does not show",
+    Promise.FOLDER_JUDGED: "campaigns record only runs that they could not judge",
+    Promise.INVARIANTS: "campaigns and `invariants on` record only what breaks one",
+    Promise.TASKS_PASSED: "users record only tasks that raised an error",
+    Promise.TEST_PASSED: "pytest records only tests that failed",
+}
+"""Why there is nothing to judge."""
 _WRITTEN: Final = (Promise.RUN_ENDED, Promise.TASKS_PASSED)
 """Every run of a scenario records these failures, so a demanded promise holds when it has none."""
 
@@ -50,9 +59,9 @@ def check_failures(evidence: Evidence) -> Iterator[Result]:
             signature, detail = _signature(broken), "; ".join(named)
             yield Finding(promise, _VERDICTS[promise], detail, members, signature=signature, when_ns=when_ns)
         elif promise in _WRITTEN and promise in demanded:
-            yield Finding(promise, Verdict.VALID, "the manifest records no such failure")
+            yield Finding(promise, Verdict.VALID, _NOT_RECORDED[promise])
         else:
-            yield NotApplicable(promise, "the manifest records no such failure")
+            yield NotApplicable(promise, _NOT_RECORDED[promise])
 
 
 def _signature(broken: RuleBroken | None) -> Signature | None:

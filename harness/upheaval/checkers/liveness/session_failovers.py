@@ -53,7 +53,7 @@ def judge_failovers(known: Failovers, events: LogEvents) -> list[Result]:
     except Broken as broken:
         return [broken.finding(Promise.SESSIONS_OUTLIVE_LEADERS)]
     if not judge.lived_on:
-        why = "no session, as its client wrote it down, was open when the leader changed"
+        why = "clients recorded no session that was open when the leader changed"
         return [NotApplicable(Promise.SESSIONS_OUTLIVE_LEADERS, why)]
     detail = f"sessions lived on under a new leader {judge.lived_on} times"
     return [Finding(Promise.SESSIONS_OUTLIVE_LEADERS, Verdict.VALID, detail)]
