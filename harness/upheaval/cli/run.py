@@ -23,6 +23,7 @@ from upheaval.runtimes import cluster_file
 from upheaval.scenario import ExactScript, OwnCode, Scenario, find_exact, load_scenario, with_rules
 from upheaval.system import CLUSTER_OF_THREE, require_rules
 from upheaval.workload import Load, LoadMaker
+from upheaval_chaos.datagram_faults import DatagramFault
 from upheaval_chaos.planted.catalogue import bug_named
 from upheaval_node.cluster.rules import OWN
 
@@ -140,7 +141,8 @@ def perform(
         if runtime != SIMULATED and (lines := scenario.not_live(runtime)):
             raise UsageError(f"{place} because of {', '.join(lines)}: use --runtime {where}")
         why = f" ({'; '.join(scenario.not_simulated)})" if runtime == SIMULATED and scenario.not_simulated else ""
-        raise UsageError(f"{place}: use --runtime {where}{why}")
+        system = " with --system aeron" if any(isinstance(f, DatagramFault) for f in scenario.link_faults) else ""
+        raise UsageError(f"{place}: use --runtime {where}{system}{why}")
     bug = None if planted is None else bug_named(planted)
     scenario = scenario.run_by(own)
     cluster_file.check(scenario.cluster.made(""), runtime)

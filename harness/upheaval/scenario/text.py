@@ -423,7 +423,8 @@ def load_scenario(name: str) -> Scenario:
         path = OTHERS / path.name
     if not path.is_file():
         if "/" in name or name.endswith(SUFFIX):
-            raise UsageError(f"unknown scenario {name!r}: no such file{did_you_mean(path.stem, scenario_names())}")
+            what = "a folder" if path.is_dir() else f"no such file{did_you_mean(path.stem, scenario_names())}"
+            raise UsageError(f"unknown scenario {name!r}: {what}")
         known, hint = ", ".join(scenario_names()), did_you_mean(name, scenario_names())
         raise UsageError(f"unknown scenario {name!r}: use one of {known}, or the path of a {SUFFIX} file{hint}")
     text = read_library_text(path)

@@ -435,6 +435,23 @@ def test_what_is_not_simulated_is_refused_with_its_reason(tmp_path: Path, capsys
     assert not (tmp_path / "run").exists()
 
 
+def test_faults_of_datagrams_name_the_system_that_sends_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / "short.scenario"
+    script.write_text("title x\ninject x lose leader -> followers percent=10\nwait operations 1\n")
+    assert main(["run", str(script), "--runtime", "simulated", "--dir", str(tmp_path / "run")]) == 2
+    use = "does not run on the simulated runtime: use --runtime process, docker with --system aeron"
+    assert capsys.readouterr().err == f"upheaval: scenario short {use}\n"
+
+
+def test_a_folder_is_no_scenario(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "short.scenario"
+    folder.mkdir()
+    assert main(["run", str(folder), "--runtime", "simulated"]) == 2
+    assert capsys.readouterr().err == f"upheaval: unknown scenario '{folder}': a folder\n"
+
+
 @pytest.mark.parametrize(
     ("line", "meant"),
     [
