@@ -559,8 +559,8 @@ VIEWS: Final = (
     ),
     View(
         "track_record",
-        "a known bug of Aeron on a version (`has_it`: null where only runs say so): its scenario's runs, in how many the"
-        " promise was broken that finds it, by a known bug of that name, and how many were valid",
+        "a known bug of Aeron on a version (`has_it`: null where only runs say so): its scenario's runs, in how many"
+        " the promise was broken that finds it, by a known bug of that name, and how many were valid",
         f"""SELECT k.issue, k.version, k.has_it, k.promise, r.runtime, count(*) AS runs,
         count_if(coalesce(v.verdict = 'invalid' AND k.issue = coalesce(cast(v.known_issue AS string),
             replace(v.known_cause, '{COMMIT}', '')), false)) AS found, count_if(j.verdict = 'valid') AS valid

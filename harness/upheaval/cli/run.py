@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from upheaval.checkers.verdict import Verdict
@@ -26,17 +26,23 @@ from upheaval.workload import Load, LoadMaker
 from upheaval_chaos.datagram_faults import DatagramFault
 from upheaval_chaos.planted.catalogue import bug_named
 from upheaval_node.cluster.rules import OWN
+from upheaval_node.types import S
 
 
 class Progress:
     """One line on stderr for each step, with the seconds since the start."""
 
     def __init__(self) -> None:
-        self._start = time.monotonic()
+        self._clock_ns: Callable[[], int] = time.monotonic_ns
+        self._begin_ns = self._clock_ns()
+
+    def follow(self, clock_ns: Callable[[], int]) -> None:
+        """Show the seconds of this clock, such as a virtual one, from now on."""
+        self._clock_ns, self._begin_ns = clock_ns, clock_ns()
 
     def say(self, text: str) -> None:
         """Print the line of one step."""
-        note(f"[{time.monotonic() - self._start:5.1f} s] {text}")
+        note(f"[{(self._clock_ns() - self._begin_ns) / S:5.1f} s] {text}")
 
 
 def run(options: RunOptions) -> int:
@@ -104,7 +110,7 @@ def run_exact_script(
     with new_run(folder, script.name) as path, labelled(path, labels):
         progress = Progress()
         progress.say(f"{script.name} on the simulated runtime, seed {seed}, in {path}")
-        done = run_exact(script, seed, path, progress.say)
+        done = run_exact(script, seed, path, progress.say, progress.follow)
     if not as_json:
         for line in done.lines:
             print(line)
@@ -152,7 +158,7 @@ def perform(
         progress.say(f"{scenario.name} on the {runtime} runtime, seed {seed}, in {path}")
         if bug is not None:
             progress.say(f"test build with a planted bug, {bug.name}: {bug.breaks}")
-        stage = _stage(scenario, runtime, seed, path, planted, make_load)
+        stage = _stage(scenario, runtime, seed, path, planted, make_load, progress)
         return run_scenario(scenario, stage, runtime=runtime, seed=seed, say=progress.say, planted=planted, own=own)
 
 
@@ -166,12 +172,22 @@ def show(result: ScenarioResult, *, as_json: bool) -> None:
     print_report(result.report)
 
 
-def _stage(scenario: Scenario, runtime: str, seed: int, path: Path, planted: str | None, make_load: LoadMaker) -> Stage:
+def _stage(
+    scenario: Scenario,
+    runtime: str,
+    seed: int,
+    path: Path,
+    planted: str | None,
+    make_load: LoadMaker,
+    progress: Progress,
+) -> Stage:
     # Each runtime is imported when it is used: one needs no sockets, the other no simulation.
     if runtime == SIMULATED:
         from upheaval.execution.simulated import SimulatedStage
 
-        return SimulatedStage(scenario, seed, path, planted, make_load=make_load)
+        stage = SimulatedStage(scenario, seed, path, planted, make_load=make_load)
+        progress.follow(stage.now_ns)
+        return stage
     from upheaval.execution.live import LiveStage
 
     return LiveStage(scenario, runtime, seed, path, planted, make_load)

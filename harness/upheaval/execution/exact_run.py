@@ -48,10 +48,17 @@ class ExactResult:
     lines: tuple[str, ...]
 
 
-def run_exact(wanted: ExactScript, seed: int, folder: Path, say: Say) -> ExactResult:
-    """Run everything from the first start to the verdict."""
+def run_exact(
+    wanted: ExactScript,
+    seed: int,
+    folder: Path,
+    say: Say,
+    follow: Callable[[Callable[[], int]], None] = lambda _: None,
+) -> ExactResult:
+    """Run everything from the first start to the verdict. `follow` gets the virtual clock first."""
     run = RunFolder(folder)
     performer = _Performer(wanted, seed, run)
+    follow(lambda: performer.cluster.world.now_ns)
     failure: Failure | None = None
     try:
         for statement, step in wanted.steps:
