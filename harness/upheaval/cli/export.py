@@ -14,7 +14,8 @@ def export(options: ExportOptions) -> int:
     run.read_manifest()
     exported = FORMATS[options.format](list(run.read_history()), options.kind)
     if not exported.operations:
-        raise UsageError(f"{run.history_file} has no operation on a {options.kind} to write")
+        why = "".join(f": {note}" for note in exported.notes)
+        raise UsageError(f"{run.history_file} has no operation on a {options.kind} to write{why}")
     text = "".join(f"{line}\n" for line in exported.lines)
     if options.out is None:
         sys.stdout.write(text)
