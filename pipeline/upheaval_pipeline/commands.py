@@ -115,7 +115,7 @@ def track_record_of_lake(options: TrackRecordOptions) -> int:
     from upheaval_pipeline.lake import open_lake
 
     runtime = options.runtime or PROCESS
-    versions = track_record.asked_versions(options) or track_record.PINNED
+    versions = track_record.wanted_versions(options) or track_record.PINNED
     done = tries_in_lake(open_lake(options.lake or ""), known_bugs(options.issues), versions, runtime)
     if not done:
         raise UsageError(f"{options.lake} has no runs of these bugs with --runtime {runtime}")

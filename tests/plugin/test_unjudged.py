@@ -1,11 +1,10 @@
 """What would judge nothing in silence: models and promises, tests with `chaos` and no fault, labels without a value."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from support.stranger import environment, pytest_in, require_nothing_running
+from support.stranger import pytest_in, require_nothing_running, upheaval_in
 from upheaval.checkers.promises import Promise
 
 SIMULATED = ("--runtime", "simulated", "--members", "1")
@@ -186,15 +185,7 @@ def test_no_command_leaves_a_promise_of_the_service_unjudged(
     (repository / "echo.py").write_text(SERVICE + PROMISE)
     (repository / "asker.py").write_text(USER)
     options = ["--service", "echo:Echo", "--user", "asker:Asker"]
-    refused = subprocess.run(
-        [python.parent / "upheaval", *command, *options],
-        cwd=repository,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    refused = upheaval_in(repository, python, *command, *options)
     assert (refused.returncode, refused.stdout) == (2, "")
     assert refused.stderr == f"upheaval: {JUDGED_BY_NONE.format('echo')}\n"
     assert not (repository / "runs").exists()

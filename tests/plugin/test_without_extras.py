@@ -1,13 +1,12 @@
 """What needs an extra says so in one line, in an environment that has none."""
 
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from support.built_runs import good_run
-from support.stranger import environment
+from support.stranger import upheaval_in
 
 COMMANDS = (
     ("ingest", "run", "--lake", "lake"),
@@ -31,24 +30,13 @@ COMMANDS = (
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_a_command_names_the_extra_that_it_lacks(tmp_path: Path, python: Path, words: tuple[str, ...]) -> None:
     good_run(0).write(tmp_path / "run")
-    done = subprocess.run(
-        [python.parent / "upheaval", *words],
-        cwd=tmp_path,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = upheaval_in(tmp_path, python, *words)
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
     assert re.fullmatch(r"upheaval: \w[^\n]* pip install '[^\n]*\n", done.stderr), done.stderr
 
 
 def test_doctor_asks_no_engine_without_the_package_that_could(tmp_path: Path, python: Path) -> None:
-    command = [python.parent / "upheaval", "doctor", "docker"]
-    done = subprocess.run(
-        command, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=120, check=False
-    )
+    done = upheaval_in(tmp_path, python, "doctor", "docker")
     lines = done.stdout.splitlines()
     assert any(re.match(r"docker +engine +no .*not asked: see packages", line) for line in lines), done.stdout
     assert not any("start Docker" in line for line in lines)

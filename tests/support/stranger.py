@@ -113,6 +113,14 @@ def environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in (*hidden, "PYTHONDONTWRITEBYTECODE")}
 
 
+def upheaval_in(folder: Path, python: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+    """A command of that environment, in a folder."""
+    command = [python.parent / "upheaval", *words]
+    return subprocess.run(
+        command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=120, check=False
+    )
+
+
 def pytest_in(
     folder: Path,
     python: Path,

@@ -73,15 +73,15 @@ def track_record(options: TrackRecordOptions) -> int:
     runtime, tries = options.runtime or PROCESS, options.tries or TRIES
     if options.out is not None:
         _rows_of(options.out, runtime)  # what would be lost is refused before the first run
-    asked = asked_versions(options)
-    todo = [(bug, version) for bug in known_bugs(options.issues) for version in asked or bug.versions]
+    wanted = wanted_versions(options)
+    todo = [(bug, version) for bug in known_bugs(options.issues) for version in wanted or bug.versions]
     if options.dir is not None:
         _require_free(options.dir, todo, tries)
     return show(options, [_run(bug, version, runtime, tries, options.dir) for bug, version in todo])
 
 
-def asked_versions(options: TrackRecordOptions) -> tuple[str, ...]:
-    """The versions that are asked for, each once; empty for those of each bug. Raises `UsageError` for others."""
+def wanted_versions(options: TrackRecordOptions) -> tuple[str, ...]:
+    """The versions that are wanted, each once; empty for those of each bug. Raises `UsageError` for others."""
     if options.versions is None:
         return ()
     return PINNED if options.versions == _ALL else tuple(dict.fromkeys(versions_of(options.versions)))
@@ -213,8 +213,8 @@ def _line(done: Tries, command: str) -> str:
     version = f"{done.version}{_HAS_IT[bug.has_it(done.version)]}"
     broken = dict.fromkeys(((bug.promise,) if done.caught else ()) + done.others)
     promises = ", ".join(f"`{promise}`" for promise in broken) or "none"
-    asked = "" if done.version in bug.versions else f" --versions {done.version}"
-    shown = f"`{command} {bug.issue} --tries {done.tries}{asked}`"
+    option = "" if done.version in bug.versions else f" --versions {done.version}"
+    shown = f"`{command} {bug.issue} --tries {done.tries}{option}`"
     rate = "{:.0%} to {:.0%}".format(*done.interval)
     cells = [bug.issue, version, done.tries, done.caught, done.valid, rate, promises, shown]
     return f"| {' | '.join(map(str, cells))} |"
