@@ -35,6 +35,9 @@ AT_ONCE: Final = frozenset({MemberFaultKind.KILL, HostFaultKind.POWER_CUT, *File
 STARTED: Final = frozenset({*AT_ONCE, MemberFaultKind.STOP})
 """The kinds whose heal starts the processes that they ended."""
 
+CUT_SHORT: Final = 8
+"""The exit status of a process whose orderly end took too long (docs/operations.md)."""
+
 _HARMLESS: Final = frozenset(
     {AdminCommand.SNAPSHOT, AdminCommand.STANDBY_SNAPSHOT, AdminCommand.REPLICATE_STANDBY_SNAPSHOT}
 )

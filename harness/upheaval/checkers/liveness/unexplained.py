@@ -16,6 +16,7 @@ from upheaval.checkers.evidence.positions import completed_ns
 from upheaval.checkers.evidence.protocol_events import DEADLY, OF_MODULE
 from upheaval.checkers.evidence.stalls import stalled_within
 from upheaval.checkers.evidence.trace_facts import ProcessLife, TracedError, TraceFacts, facts_of_members
+from upheaval.checkers.evidence.troubles import CUT_SHORT
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.services.raised import SERVICE_ERROR
 from upheaval.checkers.signature import MARK_IN_ACTIVATION, Rule, Signature
@@ -26,14 +27,13 @@ from upheaval_chaos.file_faults import LOSING, FileFaultKind
 from upheaval_chaos.host_faults import LONGEST_JUMP_MS, HostFaultKind, ended_for_memory
 from upheaval_chaos.record import FaultRecord
 from upheaval_node.files import layout, mark_file
-from upheaval_node.runtime.exit_status import ExitStatus
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import MS, NEVER_NS, S
 
 _SIMULATED: Final = "simulated"
 _DEFECT: Final = 1
 """The status of a process with a defect."""
-_IN_ORDER: Final = frozenset({ExitStatus.OK, ExitStatus.STOP_TIMED_OUT})
+_IN_ORDER: Final = frozenset({0, CUT_SHORT})
 """The statuses of an ordered end, which may have taken too long and been cut short."""
 _ORDERS: Final = frozenset({"stop", "restart"})
 """The kinds of faults that order processes to end."""

@@ -12,7 +12,7 @@ from typing import Final
 from upheaval.checkers.checker import OF_LOG, Checker, Source
 from upheaval.checkers.evidence.protocol_events import OF_MODULE, deadly_until_ns, is_deadly
 from upheaval.checkers.evidence.recordings import LogMissing, RecordedLog, term_entries
-from upheaval.checkers.evidence.troubles import Trouble, timeouts_of
+from upheaval.checkers.evidence.troubles import CUT_SHORT, Trouble, timeouts_of
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.protocol.ending_acks import Life, problems
 from upheaval.checkers.verdict import Broken, Finding, NotApplicable, Result, Verdict, trace_missing
@@ -27,7 +27,6 @@ from upheaval.records import (
 )
 from upheaval_chaos.file_faults import FileFaultKind
 from upheaval_chaos.record import FaultRecord
-from upheaval_node.runtime.exit_status import ExitStatus
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import MS, NEVER_NS, NULL_POSITION, S
 
@@ -206,7 +205,7 @@ def _require_orderly(life: Life, *, is_killed: bool) -> None:
 
 def _verdict_on(statuses: Iterable[object]) -> Verdict:
     """A machine that is too busy may cut an orderly end short; any other status but 0 is none of an orderly end."""
-    return Verdict.UNKNOWN if {0, ExitStatus.STOP_TIMED_OUT}.issuperset(statuses) else Verdict.INVALID
+    return Verdict.UNKNOWN if {0, CUT_SHORT}.issuperset(statuses) else Verdict.INVALID
 
 
 def _require_recorded(run: RunFolder, life: Life) -> None:
