@@ -8,7 +8,7 @@ from support.fault_cases import fault_of
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Report, Verdict
 from upheaval.execution.run import run_scenario
-from upheaval.execution.sent_messages import SentMessage
+from upheaval.execution.awaited_events import AwaitedEvent
 from upheaval.execution.simulated import SimulatedStage
 from upheaval.records import RunFolder, TraceEvent
 from upheaval.scenario import Scenario, WaitSent, parse_scenario
@@ -132,7 +132,7 @@ def test_a_message_from_before_a_fault_began_does_not_come_after_it(opened: Simu
     assert record.asked_ns + 2 < record.inject_begin_ns
 
     def is_meant(ns: int) -> bool:
-        wanted = SentMessage(WaitSent("Vote"), roster_of(opened), driver.victims, driver.last_changed_ns)
+        wanted = AwaitedEvent(WaitSent("Vote"), roster_of(opened), driver.victims, driver.last_changed_ns)
         return wanted.is_meant(TraceEvent(0, ns, "send", {"message": "Vote", "member": 0, "to": 1}))
 
     assert not is_meant(record.inject_begin_ns - 1)

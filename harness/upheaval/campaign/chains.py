@@ -4,7 +4,7 @@ Faults that come one by one meet a cluster that has recovered. Many rules of con
 leader that was cut off returns with entries that no other member has, while the leader after it dies.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from random import Random
 from typing import Final
@@ -61,16 +61,15 @@ def _faults(swarm: Swarm) -> Iterator[PlannedFault]:
     time_ns = 2 * S
     is_first = True
     while True:
-        kind = "isolate-leader" if is_first else _kind(random, _FIRST, possible)
-        first = _planned(swarm, random, kind, time_ns, swarm.heartbeat_timeout_ns + random.randint(*_AFTER_TIMEOUT_NS))
-        heal_ns = _end_ns(first)
+        kind = "isolate-leader" if is_first else kind_by_weight(random, _FIRST, possible)
+        lasts_ns = swarm.heartbeat_timeout_ns + random.randint(*_AFTER_TIMEOUT_NS)
+        first = plan_fault(kind, time_ns, draw_fault(swarm, random, lasts_ns))
         chain = [first]
         for _ in range(random.randint(1, _FAULTS_MAX - 1)):
-            begin_ns = heal_ns + random.randint(*_NEXT_BEGINS_NS)
-            chain.append(
-                _planned(swarm, random, _kind(random, _NEXT, possible), begin_ns, random.randint(*_NEXT_LASTS_NS))
-            )
-        end_ns = max(map(_end_ns, chain))
+            begin_ns = first.end_ns + random.randint(*_NEXT_BEGINS_NS)
+            kind = kind_by_weight(random, _NEXT, possible)
+            chain.append(plan_fault(kind, begin_ns, draw_fault(swarm, random, random.randint(*_NEXT_LASTS_NS))))
+        end_ns = max(planned.end_ns for planned in chain)
         if end_ns > swarm.seconds * S - _END_NS:
             return
         yield from chain
@@ -78,17 +77,14 @@ def _faults(swarm: Swarm) -> Iterator[PlannedFault]:
         time_ns = end_ns + random.randint(*_PAUSE_NS)
 
 
-def _kind(random: Random, weights: dict[str, int], possible: tuple[str, ...]) -> str:
+def kind_by_weight(random: Random, weights: Mapping[str, int], possible: Collection[str]) -> str:
+    """One of the possible kinds, as often as its weight says."""
     kinds = [kind for kind in weights if kind in possible]
     return random.choices(kinds, [weights[kind] for kind in kinds])[0]
 
 
-def _planned(swarm: Swarm, random: Random, kind: str, start_ns: int, duration_ns: int) -> PlannedFault:
+def draw_fault(swarm: Swarm, random: Random, duration_ns: int) -> FaultDraw:
+    """The draws for a fault of any kind in a cluster of several members."""
     member = random.randrange(swarm.members)
     other = (member + random.randrange(1, swarm.members)) % swarm.members
-    drawn = FaultDraw(swarm.members, duration_ns, member, other, random.randrange(DEPTHS), random.choice(CHANNELS))
-    return plan_fault(kind, start_ns, drawn)
-
-
-def _end_ns(planned: PlannedFault) -> int:
-    return planned.start_ns + planned.duration_ns
+    return FaultDraw(swarm.members, duration_ns, member, other, random.randrange(DEPTHS), random.choice(CHANNELS))

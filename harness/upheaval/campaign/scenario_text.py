@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from math import ceil
 from typing import Final
 
-from upheaval.campaign.swarm import Swarm
+from upheaval.campaign.swarm import Moment, Swarm
 from upheaval.records import AdminCommand
 from upheaval.scenario import AskFor, WaitSeconds
 from upheaval_chaos.faults import Fault
@@ -70,11 +70,22 @@ def _lines(swarm: Swarm, before: Pause, within: Pause, *, is_watched: bool, is_p
     yield f"wait seconds {max(ceil(calm_s + swarm.seconds - now_ns / S), 1)}"
 
 
+def _waits(moment: Moment | None) -> Iterator[str]:
+    if moment is not None:
+        yield f"wait state {moment.state}" + (f" of={moment.who}" if moment.who is not None else "")
+        if moment.after_ms:
+            yield f"wait moment after-ms={moment.after_ms}"
+
+
 def _events(swarm: Swarm) -> Iterator[tuple[int, str, Fault | str | None]]:
     """Faults with their names, ends of faults with None, and other statements."""
     for name, planned in swarm.named_faults():
+        for statement in _waits(planned.moment):
+            yield planned.start_ns, name, statement
         yield planned.start_ns, name, planned.fault
-        yield planned.start_ns + planned.duration_ns, name, None
+        for statement in _waits(planned.until):
+            yield planned.heal_ns, name, statement
+        yield planned.heal_ns, name, None
     if swarm.snapshot_interval_ns:
         for time_ns in range(swarm.snapshot_interval_ns, swarm.seconds * S, swarm.snapshot_interval_ns):
             yield time_ns, "", f"ask {AskFor(AdminCommand.SNAPSHOT).command}"

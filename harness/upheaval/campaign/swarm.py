@@ -21,8 +21,10 @@ from upheaval.scenario import (
     Step,
     WaitCompanion,
     WaitLeader,
+    WaitMoment,
     WaitOperations,
     WaitSeconds,
+    WaitState,
     WaitTime,
 )
 from upheaval.system import ClusterSpec
@@ -135,9 +137,34 @@ LOSING_POWER: Final = frozenset({"power-cut", "power-cut-all", "power-lost-in-ch
 OF_SEVERAL: Final = frozenset({"isolate", "isolate-leader", "one-way", "reset", "slow", "channel-cut"})
 
 
+LONGEST_WAIT_NS: Final = 2 * S
+"""How long a fault waits at most for its moment; without it, it begins or heals then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The moment at which a member has entered a state, one of `upheaval.scenario.STATES`, and some time after it."""
+
+    state: str
+    member: int | None = None
+    """None: any member."""
+    after_ms: int = 0
+
+    @property
+    def who(self) -> Members | None:
+        """The member, as steps and statements have it."""
+        return None if self.member is None else _one(self.member)
+
+    def steps(self) -> Iterator[Step]:
+        """The waits until that moment."""
+        yield WaitState(self.state, self.who, LONGEST_WAIT_NS)
+        if self.after_ms:
+            yield WaitMoment(0, self.after_ms)
+
+
 @dataclass(frozen=True, slots=True)
 class PlannedFault:
-    """One fault: when it begins after the start of the load, and how long it lasts."""
+    """One fault: when it begins after the start of the load, and how long it lasts. With a moment it waits for that."""
 
     kind: str
     start_ns: int
@@ -145,6 +172,20 @@ class PlannedFault:
     fault: Fault
     drawn: FaultDraw | None = field(default=None, compare=False, repr=False)
     """The draws that made the fault."""
+    moment: Moment | None = None
+    """When it begins after `start_ns`."""
+    until: Moment | None = None
+    """When it heals after its duration."""
+
+    @property
+    def heal_ns(self) -> int:
+        """When it heals, or when the wait for that moment begins."""
+        return self.start_ns + self.duration_ns + (LONGEST_WAIT_NS if self.moment is not None else 0)
+
+    @property
+    def end_ns(self) -> int:
+        """When it has healed at the latest."""
+        return self.heal_ns + (LONGEST_WAIT_NS if self.until is not None else 0)
 
 
 def plan_fault(kind: str, start_ns: int, drawn: FaultDraw) -> PlannedFault:
@@ -203,7 +244,10 @@ class Swarm:
     @property
     def shown_faults(self) -> list[str]:
         """A few words about each fault, in order."""
-        return [f"{fault.kind} at {fault.start_ns / S:.3f} s" for fault in self.faults]
+        return [
+            f"{fault.kind} at {fault.start_ns / S:.3f} s" + (f", {fault.moment.state}" if fault.moment else "")
+            for fault in self.faults
+        ]
 
     def plain(self) -> Self:
         """The same cluster without variations."""
@@ -303,8 +347,8 @@ class Swarm:
         """The whole scenario of the cluster, in order of time."""
         events: list[tuple[int, Step]] = []
         for name, planned in self.named_faults():
-            events.append((planned.start_ns, Begin(name, planned.fault)))
-            events.append((planned.start_ns + planned.duration_ns, End(name)))
+            events += [(planned.start_ns, step) for step in _at(planned.moment, Begin(name, planned.fault))]
+            events += [(planned.heal_ns, step) for step in _at(planned.until, End(name))]
         quiet_ns = self._quiet_ns
         if self.snapshot_interval_ns:
             times_ns = range(self.snapshot_interval_ns, quiet_ns, self.snapshot_interval_ns)
@@ -338,6 +382,13 @@ class Swarm:
             # Snapshots are drawn.
             witnesses=False,
         ).run_by(self.own)
+
+
+def _at(moment: Moment | None, step: Step) -> Iterator[Step]:
+    """A step with the waits for its moment."""
+    if moment is not None:
+        yield from moment.steps()
+    yield step
 
 
 SPREADS: Final = (64, 16, 8)

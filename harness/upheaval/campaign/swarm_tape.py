@@ -5,9 +5,10 @@ therefore be written as a scenario.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
-from upheaval.campaign.swarm import FAULT_NEEDS, FaultDraw, PlannedFault, Swarm, kinds_for, plan_fault
+from upheaval.campaign.swarm import FAULT_NEEDS, FaultDraw, Moment, PlannedFault, Swarm, kinds_for, plan_fault
 from upheaval.campaign.tape import Fields, Span, TapeReader
 from upheaval.campaign.variations import (
     CHECKSUM,
@@ -24,7 +25,7 @@ from upheaval.campaign.variations import (
 from upheaval.cluster.companion_control import KILL, START, STOP
 from upheaval.records import BACKUP, SOURCES, STANDBY, AdminCommand, CompanionConfig, Json
 from upheaval.runtimes.simulated.delivery import DEPTHS, DeliveryOrder
-from upheaval.scenario import AskFor, KeepCompanion, Step
+from upheaval.scenario import STATES, AskFor, KeepCompanion, Step
 from upheaval.workload import LEDGER_SERVICE, TIMERS_SERVICE, WORKBENCH_SERVICE
 from upheaval.workload.other_clients import OtherClient
 from upheaval_chaos.target import CHANNELS
@@ -40,6 +41,9 @@ WIDEST_MS: Final = 1000
 """The largest spread of deliveries that a tape may have."""
 _END_NS: Final = LONGEST_S * S
 _SKEW_MS: Final = 5000
+_LATEST_MS: Final = 5000
+_ANY: Final = -1
+"""The member of a moment that any member may make."""
 _SIMPLEST_KINDS: Final = (
     "pause",
     "kill-leader",
@@ -99,7 +103,18 @@ def _fault_fields(planned: PlannedFault) -> dict[str, Json]:
     drawn = planned.drawn
     assert drawn is not None
     needs = {need: getattr(drawn, need) for need in FAULT_NEEDS[planned.kind]}
-    return {"kind": planned.kind, "start-ns": planned.start_ns, "duration-ns": planned.duration_ns, **needs}
+    moments = {
+        name: [_moment_fields(moment)]
+        for name, moment in (("moment", planned.moment), ("until", planned.until))
+        if moment is not None
+    }
+    fields: dict[str, Json] = {"kind": planned.kind, "start-ns": planned.start_ns, "duration-ns": planned.duration_ns}
+    return {**fields, **needs, **moments}
+
+
+def _moment_fields(moment: Moment) -> dict[str, Json]:
+    member = _ANY if moment.member is None else moment.member
+    return {"state": moment.state, "member": member, "after-ms": moment.after_ms}
 
 
 def _variation_fields(drawn: Variations) -> dict[str, Json]:
@@ -235,7 +250,16 @@ def _read_faults(reader: TapeReader, members: int, sync_level: int, seconds: int
             span.number("depth", 0, 1000) if "depth" in needs else 0,
             span.one_of("channel", CHANNELS) if "channel" in needs else CHANNELS[0],
         )
-        yield plan_fault(kind, start_ns, drawn)
+        planned = plan_fault(kind, start_ns, drawn)
+        yield replace(planned, moment=_read_moment(span, "moment", members), until=_read_moment(span, "until", members))
+
+
+def _read_moment(reader: TapeReader, name: str, members: int) -> Moment | None:
+    span = reader.optional(name)
+    if span is None:
+        return None
+    state, member = span.one_of("state", STATES), span.number("member", _ANY, members - 1)
+    return Moment(state, None if member == _ANY else member, span.number("after-ms", 0, _LATEST_MS))
 
 
 def _read_variations(reader: TapeReader, members: int, sync_level: int, service: str, seconds: int) -> Variations:

@@ -34,7 +34,7 @@ from upheaval.cli.parsing import (
 from upheaval.runtime_names import LIVE_RUNTIMES, RUNTIMES
 from upheaval_chaos.options import option
 
-SEARCHES: Final = ("uniform", "delivery", "chains")
+SEARCHES: Final = ("uniform", "delivery", "chains", "moments")
 """Those of `campaign.searches`, which the help must not import."""
 
 

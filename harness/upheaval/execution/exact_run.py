@@ -13,7 +13,7 @@ from upheaval.checkers.promises import Promise
 from upheaval.checkers.protocol.expected import sent_messages
 from upheaval.errors import UnknownOutcome
 from upheaval.execution.run import ScenarioResult, read_result
-from upheaval.execution.sent_messages import written
+from upheaval.execution.awaited_events import written
 from upheaval.records import Failure, RunFolder, add_failure, column_lines, read_text
 from upheaval.runtime_names import SIMULATED
 from upheaval.runtimes.simulated.cluster import Plan, SimulatedCluster

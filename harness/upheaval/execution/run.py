@@ -14,7 +14,7 @@ from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Report, Verdict
 from upheaval.cluster import AskedCommands, Witnesses, companion_control, end_run, perform
 from upheaval.errors import EnvironmentFault, HarnessError, UnknownOutcome, UsageError
-from upheaval.execution.sent_messages import SentMessage, SentMessages
+from upheaval.execution.awaited_events import AwaitedEvent, TracedEvents
 from upheaval.execution.stage import Stage, Steered
 from upheaval.records import (
     AdminCommand,
@@ -47,6 +47,7 @@ from upheaval.scenario import (
     WaitOperations,
     WaitSeconds,
     WaitSent,
+    WaitState,
     WaitTime,
     parse_scenario,
 )
@@ -271,7 +272,9 @@ def _do(step: Step, target: Steered, driver: FaultDriver, say: Say) -> None:
         case WaitSeconds(seconds):
             target.let_pass(seconds)
         case WaitSent():
-            _wait_sent(step, target, driver, say)
+            _wait_event(step, target, driver, say)
+        case WaitState(at_most_ns=at_most_ns):
+            _wait_event(step, target, driver, say, at_most_ns)
         case GiveCommand(command):
             driver.note_event(target.now_ns())
             say(f"{command}: {_perform(target, command, driver).proof}")
@@ -293,18 +296,22 @@ def _do(step: Step, target: Steered, driver: FaultDriver, say: Say) -> None:
             _require_proof(say, f"fault {name!r} healed", driver.heal(name))
 
 
-def _wait_sent(step: WaitSent, target: Steered, driver: FaultDriver, say: Say) -> None:
-    wanted = SentMessage(step, roster_of(target), driver.victims, driver.last_changed_ns)
-    sent = SentMessages(target.added_lines())
+def _wait_event(
+    step: WaitSent | WaitState, target: Steered, driver: FaultDriver, say: Say, at_most_ns: int = 0
+) -> None:
+    wanted = AwaitedEvent(step, roster_of(target), driver.victims, driver.last_changed_ns)
+    traced = TracedEvents(target.added_lines())
     meant: list[TraceEvent] = []
+    begin_ns = target.now_ns()
 
-    def is_sent() -> bool:
-        meant.extend(event for event in sent.more() if wanted.is_meant(event))
-        return bool(meant)
+    def is_over() -> bool:
+        meant.extend(event for event in traced.more() if wanted.is_meant(event))
+        return bool(meant) or 0 < at_most_ns <= target.now_ns() - begin_ns
 
-    target.wait_until(is_sent, STEP_TIMEOUT_S, str(wanted))
-    driver.note_event(min(event.ns for event in meant))
-    say(f"{wanted} is sent")
+    target.wait_until(is_over, STEP_TIMEOUT_S, str(wanted))
+    if meant:
+        driver.note_event(min(event.ns for event in meant))
+    say(wanted.happened if meant else f"no {wanted} within {at_most_ns / S:g} s")
 
 
 def _perform(target: Steered, command: str, driver: FaultDriver) -> ControlRecord:

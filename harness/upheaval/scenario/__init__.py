@@ -17,6 +17,8 @@ from upheaval.scenario.text import (
     with_rules as with_rules,
 )
 from upheaval.scenario.values import (
+    SNAPSHOT_STATE as SNAPSHOT_STATE,
+    STATES as STATES,
     AskFor as AskFor,
     Begin as Begin,
     End as End,
@@ -34,5 +36,6 @@ from upheaval.scenario.values import (
     WaitOperations as WaitOperations,
     WaitSeconds as WaitSeconds,
     WaitSent as WaitSent,
+    WaitState as WaitState,
     WaitTime as WaitTime,
 )

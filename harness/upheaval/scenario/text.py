@@ -15,6 +15,7 @@ from upheaval.records import ADMIN_COMMANDS, BACKUP, ENDINGS, MEMBERS_MAX, SOURC
 from upheaval.scenario.statements import SUFFIX, Statement, Text, Word, read_library_text
 from upheaval.scenario.values import (
     LIBRARY,
+    STATES,
     AskFor,
     Begin,
     End,
@@ -31,6 +32,7 @@ from upheaval.scenario.values import (
     WaitOperations,
     WaitSeconds,
     WaitSent,
+    WaitState,
 )
 from upheaval.system import COMPONENTS, ClusterSpec, parse_app_version, require_rules
 from upheaval.workload import SERVICES, SILENT_SERVICES, WORKBENCH_SERVICE, WorkloadSettings
@@ -123,6 +125,7 @@ class _Reader:
             "moment": self._read_moment,
             "seconds": lambda line: WaitSeconds(float(line.take_number("number of seconds"))),
             "sent": self._read_sent,
+            "state": self._read_state,
         }
         self._faults: Mapping[str, Callable[[Statement, str], Fault]] = {
             **dict.fromkeys(MemberFaultKind, self._read_member_fault),
@@ -229,6 +232,16 @@ class _Reader:
         require_two = partial(_require_two, source or anyone, target or anyone)
         line.checked(partial(require_some_leader, members, require_two))
         return WaitSent(message, source, target, options.of_message(MESSAGES[message](), ends, members))
+
+    def _read_state(self, line: Statement) -> WaitState:
+        state = line.take_one_of("state", STATES)
+        options = line.take_options(("of",))
+        if Selector.CLIENTS in options.text("of").split(","):
+            line.fail("of: expected members, which have states", options.values["of"])
+        who = self._who(line, options.values["of"]) if "of" in options else None
+        if who is not None:
+            line.checked(lambda: require_some_leader(self._cluster.members, who.possible))
+        return WaitState(state, who)
 
     def _read_fault(self, line: Statement) -> None:
         name = line.take_name("name of the fault")

@@ -18,9 +18,14 @@ from upheaval_chaos.faults import Fault, Who
 from upheaval_chaos.host_faults import IN_CONTAINERS, NOT_SIMULATED, ON_PROCESSES, HostFault
 from upheaval_chaos.link_faults import LinkFault
 from upheaval_chaos.target import Means
+from upheaval_node.cluster.election_states import ElectionState
 from upheaval_node.cluster.rules import OWN
 
 LIBRARY = Path(__file__).parents[1] / "scenarios"
+SNAPSHOT_STATE: Final = "snapshot"
+"""A state of the consensus module; the other states are of its elections."""
+STATES: Final = (*(state.name.lower().replace("_", "-") for state in ElectionState), SNAPSHOT_STATE)
+"""The states of a member that a scenario can wait for."""
 _ON_LIVE: Final = {PROCESS: ON_PROCESSES, DOCKER: IN_CONTAINERS}
 # A user that lost its leader opens another session, and its old sessions remain until they time out.
 SESSIONS_A_USER = 6
@@ -85,6 +90,24 @@ class WaitSent:
     source: Who | None = None
     target: Who | None = None
     fields: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WaitState:
+    """Wait until one of the members `of` has entered a state of `STATES`.
+
+    Only states count that were entered after the last fault began or was healed, or after the last awaited event. A
+    drawn wait goes on without the state after `at_most_ns`; with 0 the wait fails, as that for a message does.
+    """
+
+    state: str
+    of: Who | None = None
+    at_most_ns: int = 0
+
+    @property
+    def traced(self) -> str:
+        """The state as traces have it."""
+        return self.state.replace("-", "_").upper()
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +192,7 @@ Step = (
     | WaitTime
     | WaitSeconds
     | WaitSent
+    | WaitState
     | Inject
     | Heal
     | Begin
@@ -282,7 +306,7 @@ class Scenario:
 
         The simulated runtime runs components together; some faults of whole hosts are possible only there, and limits
         of memory are not. Only containers filter packets. Simulated members send no datagrams, and their links have no
-        dialling side. Messages can be read while they are written in the simulation and of processes.
+        dialling side. Traces can be read while they are written in the simulation and of processes.
         """
         of_hosts = {fault.kind for fault in self.host_faults}
         possible = [] if of_hosts.intersection(NOT_SIMULATED) else [SIMULATED]
@@ -297,7 +321,7 @@ class Scenario:
         is_live = any(isinstance(fault, DatagramFault) or fault.dialler for fault in self.link_faults)
         if is_live or self.cluster.components != TOGETHER:
             possible = [runtime for runtime in possible if runtime != SIMULATED]
-        return tuple(runtime for runtime in possible if runtime != DOCKER or not self.waits_for_messages)
+        return tuple(runtime for runtime in possible if runtime != DOCKER or not self.reads_traces)
 
     def not_live(self, runtime: str) -> tuple[str, ...]:
         """Its lines that clusters of real members on that runtime cannot follow."""
@@ -316,9 +340,9 @@ class Scenario:
         return tuple(f"{kind} is not simulated, as {NOT_SIMULATED[kind]}" for kind in kinds)
 
     @property
-    def waits_for_messages(self) -> bool:
-        """Whether it waits until a member has sent a message."""
-        return any(isinstance(step, WaitSent) for step in self.steps)
+    def reads_traces(self) -> bool:
+        """Whether it waits until a member has sent a message or entered a state."""
+        return any(isinstance(step, WaitSent | WaitState) for step in self.steps)
 
 
 def _command_of(step: GiveCommand | KeepCompanion) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from upheaval.execution.sent_messages import SentMessage, SentMessages
+from upheaval.execution.awaited_events import AwaitedEvent, TracedEvents
 from upheaval.records import RunFolder, TraceEvent
 from upheaval.records.added_lines import AddedLines
 from upheaval.scenario import WaitSent, parse_scenario
@@ -26,8 +26,8 @@ def step(line: str) -> WaitSent:
     return found
 
 
-def wanted(line: str) -> SentMessage:
-    return SentMessage(step(line), ROSTER, {"a": [2]}.__getitem__, 100)
+def wanted(line: str) -> AwaitedEvent:
+    return AwaitedEvent(step(line), ROSTER, {"a": [2]}.__getitem__, 100)
 
 
 def event(ns: int = 101, **fields: object) -> TraceEvent:
@@ -40,12 +40,12 @@ def test_messages_of_members_and_of_forwarders_are_read_once_and_whole(tmp_path:
     run.member(1).path.mkdir()
     run.member(1).trace.write_bytes(written(5) + written(6, event="receive") + written(7)[:20])
     run.consensus_file.write_bytes(b'{"ts":8,"ev\n' + written(9))
-    sent = SentMessages(AddedLines((run.consensus_file, *(run.member(number).trace for number in range(3)))))
-    assert sorted(each.ns for each in sent.more()) == [5, 9]
+    traced = TracedEvents(AddedLines((run.consensus_file, *(run.member(number).trace for number in range(3)))))
+    assert sorted(each.ns for each in traced.more()) == [5, 9]
     with run.member(1).trace.open("ab") as file:
         file.write(written(7)[20:])
-    assert [each.ns for each in sent.more()] == [7]
-    assert list(sent.more()) == []
+    assert [each.ns for each in traced.more()] == [7]
+    assert list(traced.more()) == []
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,98 @@
+"""Faults at moments: they begin, and some of them heal, when a member enters a state that is drawn.
+
+A state of an election lasts some milliseconds, and few faults at drawn times begin within one. Many rules of consensus
+matter only there: a member that has cut its log dies before it has as much again, or a former leader returns while the
+others vote.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from random import Random
+from typing import Final
+
+from upheaval.campaign.chains import draw_fault, kind_by_weight
+from upheaval.campaign.swarm import LONGEST_WAIT_NS, SLOW, Moment, PlannedFault, Swarm, kinds_for, plan_fault
+from upheaval.scenario import STATES
+from upheaval_node.types import MS, S
+
+_FIRST: Final = {"isolate-leader": 4, "isolate": 1, "pause": 1, "one-way": 1, "power-cut": 1, "kill-leader": 1}
+"""How often the first fault of a chain is of a kind, in relation to the others."""
+_NEXT: Final = {
+    "kill": 4,
+    "kill-leader": 3,
+    "power-cut": 2,
+    "isolate-leader": 2,
+    "isolate": 1,
+    "pause": 1,
+    "one-way": 1,
+    "power-cut-all": 1,
+}
+_FAULTS_MAX: Final = 3
+"""The most faults of a chain."""
+_AFTER_TIMEOUT_NS: Final = (100 * MS, 2 * S)
+"""How much longer than a heartbeat time-out the first fault lasts: the others elect a leader meanwhile."""
+_NEXT_LASTS_NS: Final = (300 * MS, 3 * S)
+_HEALS_AT_MOMENT: Final = 0.3
+"""The share of first faults that heal when another member enters a state."""
+_AFTER_MS: Final = (0, 0, 1, 10, 50, 100, 200)
+"""How long after the state is entered a fault begins."""
+_PAUSE_NS: Final = (2 * S, 4 * S)
+"""The time between two chains."""
+_END_NS: Final = 8 * S
+"""The part of the load at its end in which no fault lasts."""
+_SNAPSHOTS_NS: Final = 10 * S
+"""The least time between two snapshots: see `chains`."""
+_SLOW_BEFORE_NS: Final = S
+_SLOW_NS: Final = 4 * S
+"""How long a link is slow when the cluster is asked to end: what is sent is then not in the log yet."""
+
+
+def draw_moments(swarm: Swarm) -> Swarm:
+    """The same cluster with faults at moments, if it has several members.
+
+    A cluster that is ended has slow links at that time. One whose bytes are damaged has small segments and no
+    snapshots, so that starts read all of its log.
+    """
+    if swarm.members == 1:
+        return swarm
+    interval_ns = swarm.snapshot_interval_ns and max(swarm.snapshot_interval_ns, _SNAPSHOTS_NS)
+    faults = tuple(sorted(_faults(swarm), key=lambda planned: planned.start_ns))
+    drawn = replace(swarm, faults=faults, snapshot_interval_ns=interval_ns)
+    if swarm.variations.damages:
+        return replace(drawn, segment_length=swarm.term_length, snapshot_interval_ns=0)
+    return drawn
+
+
+def _faults(swarm: Swarm) -> Iterator[PlannedFault]:
+    random = Random(f"swarm/{swarm.seed}/moments")
+    possible = kinds_for(swarm.members, swarm.sync_level)
+    if swarm.ending:
+        yield plan_fault(SLOW, swarm.ending_ns - _SLOW_BEFORE_NS, draw_fault(swarm, random, _SLOW_NS))
+    time_ns = 2 * S
+    is_first = True
+    while True:
+        kind = "isolate-leader" if is_first else kind_by_weight(random, _FIRST, possible)
+        lasts_ns = swarm.heartbeat_timeout_ns + random.randint(*_AFTER_TIMEOUT_NS)
+        first = plan_fault(kind, time_ns, draw_fault(swarm, random, lasts_ns))
+        if random.random() < _HEALS_AT_MOMENT:
+            first = replace(first, until=_moment(swarm, random))
+        chain = [first]
+        for _ in range(random.randint(1, _FAULTS_MAX - 1)):
+            moment = _moment(swarm, random)
+            kind = kind_by_weight(random, _NEXT, possible)
+            drawn = draw_fault(swarm, random, random.randint(*_NEXT_LASTS_NS))
+            if random.random() < 0.5 and moment.member is not None:
+                drawn = replace(drawn, member=moment.member, other=(moment.member + 1) % swarm.members)
+            start_ns = first.end_ns if len(chain) == 1 else chain[-1].start_ns + LONGEST_WAIT_NS
+            chain.append(replace(plan_fault(kind, start_ns, drawn), moment=moment))
+        end_ns = max(planned.end_ns for planned in chain)
+        if end_ns > swarm.seconds * S - _END_NS:
+            return
+        yield from chain
+        is_first = False
+        time_ns = end_ns + random.randint(*_PAUSE_NS)
+
+
+def _moment(swarm: Swarm, random: Random) -> Moment:
+    member = random.randrange(swarm.members) if random.random() < 0.7 else None
+    return Moment(random.choice(STATES), member, random.choice(_AFTER_MS))
