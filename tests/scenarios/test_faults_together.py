@@ -7,8 +7,8 @@ import pytest
 from support.fault_cases import fault_of
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Report, Verdict
-from upheaval.execution.run import run_scenario
 from upheaval.execution.awaited_events import AwaitedEvent
+from upheaval.execution.run import run_scenario
 from upheaval.execution.simulated import SimulatedStage
 from upheaval.records import RunFolder, TraceEvent
 from upheaval.scenario import Scenario, WaitSent, parse_scenario

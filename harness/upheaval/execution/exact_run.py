@@ -12,8 +12,8 @@ from typing import Final
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.protocol.expected import sent_messages
 from upheaval.errors import UnknownOutcome
-from upheaval.execution.run import ScenarioResult, read_result
 from upheaval.execution.awaited_events import written
+from upheaval.execution.run import ScenarioResult, read_result
 from upheaval.records import Failure, RunFolder, add_failure, column_lines, read_text
 from upheaval.runtime_names import SIMULATED
 from upheaval.runtimes.simulated.cluster import Plan, SimulatedCluster
