@@ -77,6 +77,24 @@ def test_a_step_begins_when_a_message_was_sent(tmp_path: Path) -> None:
     assert waited == ["Vote", "member"]
 
 
+def test_a_step_begins_when_a_member_enters_a_state(tmp_path: Path) -> None:
+    text = """title A follower dies while it joins
+        wait operations 20
+        inject dead kill member-1
+        wait leader
+        heal dead
+        wait state follower-replay of=victim!dead
+        inject again kill member-1
+        heal again
+        wait caught-up again
+        wait operations 20"""
+    said: list[str] = []
+    scenario = parse_scenario(text, name="states", where="states")
+    stage = LiveStage(scenario, "process", 1, tmp_path / "run")
+    require_valid(run_scenario(scenario, stage, runtime="process", seed=1, say=said.append).report)
+    assert "follower-replay of member 1 is entered" in said
+
+
 def test_what_happened_is_replayed_there_and_in_the_simulation(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],

@@ -1,10 +1,9 @@
 """Planted bugs of truncation: a follower cuts the tail of its log that the leader's log does not have."""
 
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from upheaval_chaos.planted.bug import INVARIANTS, Area
-from upheaval_chaos.planted.changes import replacing
+from upheaval_chaos.planted.changes import replace_method, replacing
 from upheaval_node.archive.archive import Archive
 from upheaval_node.cluster.consensus_module import ConsensusModule
 from upheaval_node.steps import StepGenerator
@@ -35,24 +34,7 @@ def cut_terms_stay_named(module: ConsensusModule) -> None:
         return NULL_TERM_ID if last is None else last.leadership_term_id
 
 
-@AREA.bug(INVARIANTS, "logs-equal", "commits-kept", "no-unexplained-end", is_rare=True)
-def truncation_leaves_bytes(archive: Archive) -> None:
-    """The archive sets the end of a recording that it cuts, and leaves the bytes after it in the file."""
-    requests = archive._requests
-    requests._context = replace(requests._context, storage=_Keeping(requests._context.storage))
-
-
-@dataclass(frozen=True)
-class _Keeping:
-    """A storage, or a file, of which nothing is cut."""
-
-    wrapped: Any
-
-    def open(self, path: str, **keywords: Any) -> "_Keeping":
-        return _Keeping(self.wrapped.open(path, **keywords))
-
-    def truncate(self, length: int) -> None:
-        """In place of the file's own."""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.wrapped, name)
+@AREA.bug(INVARIANTS, "members-join", "no-unexplained-end", "logs-complete", "logs-equal")
+def cut_missing_in_the_catalog(archive: Archive) -> None:
+    """The archive cuts the bytes of a recording, and its catalog names the end as before."""
+    replace_method(archive._context.catalog, "record_end", lambda entry, position, timestamp: None)  # noqa: ARG005

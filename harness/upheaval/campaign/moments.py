@@ -29,8 +29,13 @@ _NEXT: Final = {
 }
 _FAULTS_MAX: Final = 3
 """The most faults of a chain."""
-_AFTER_TIMEOUT_NS: Final = (100 * MS, 2 * S)
-"""How much longer than a heartbeat time-out the first fault lasts: the others elect a leader meanwhile."""
+_LEAST_NS: Final = 100 * MS
+_AFTER_TIMEOUT_NS: Final = 2 * S
+"""How much longer than a heartbeat time-out the first fault lasts at most. A shorter one than that time-out leaves the
+leader in its term, while others elect one where a lost connection begins an election.
+"""
+_OVERLAPS: Final = 0.4
+"""The share of chains whose next fault awaits its moment from the begin of the first one, not from its heal."""
 _NEXT_LASTS_NS: Final = (300 * MS, 3 * S)
 _HEALS_AT_MOMENT: Final = 0.3
 """The share of first faults that heal when another member enters a state."""
@@ -72,19 +77,20 @@ def _faults(swarm: Swarm) -> Iterator[PlannedFault]:
     is_first = True
     while True:
         kind = "isolate-leader" if is_first else kind_by_weight(random, _FIRST, possible)
-        lasts_ns = swarm.heartbeat_timeout_ns + random.randint(*_AFTER_TIMEOUT_NS)
+        lasts_ns = random.randint(_LEAST_NS, swarm.heartbeat_timeout_ns + _AFTER_TIMEOUT_NS)
         first = plan_fault(kind, time_ns, draw_fault(swarm, random, lasts_ns))
         if random.random() < _HEALS_AT_MOMENT:
             first = replace(first, until=_moment(swarm, random))
         chain = [first]
+        start_ns = first.start_ns if random.random() < _OVERLAPS else first.end_ns
         for _ in range(random.randint(1, _FAULTS_MAX - 1)):
             moment = _moment(swarm, random)
             kind = kind_by_weight(random, _NEXT, possible)
             drawn = draw_fault(swarm, random, random.randint(*_NEXT_LASTS_NS))
             if random.random() < 0.5 and moment.member is not None:
                 drawn = replace(drawn, member=moment.member, other=(moment.member + 1) % swarm.members)
-            start_ns = first.end_ns if len(chain) == 1 else chain[-1].start_ns + LONGEST_WAIT_NS
             chain.append(replace(plan_fault(kind, start_ns, drawn), moment=moment))
+            start_ns += LONGEST_WAIT_NS
         end_ns = max(planned.end_ns for planned in chain)
         if end_ns > swarm.seconds * S - _END_NS:
             return

@@ -11,7 +11,7 @@ from typing import Final
 
 from upheaval.campaign.swarm import Moment, Swarm
 from upheaval.records import AdminCommand
-from upheaval.scenario import AskFor, WaitSeconds
+from upheaval.scenario import AskFor, WaitMoment, WaitSeconds, WaitState
 from upheaval_chaos.faults import Fault
 from upheaval_node.cluster.rules import OWN
 from upheaval_node.types import MS, S
@@ -71,10 +71,14 @@ def _lines(swarm: Swarm, before: Pause, within: Pause, *, is_watched: bool, is_p
 
 
 def _waits(moment: Moment | None) -> Iterator[str]:
-    if moment is not None:
-        yield f"wait state {moment.state}" + (f" of={moment.who}" if moment.who is not None else "")
-        if moment.after_ms:
-            yield f"wait moment after-ms={moment.after_ms}"
+    for step in () if moment is None else moment.steps():
+        match step:
+            case AskFor(command):
+                yield f"ask {command}"
+            case WaitState(state, who):
+                yield f"wait state {state}" + (f" of={who}" if who is not None else "")
+            case WaitMoment(_, after_ms):
+                yield f"wait moment after-ms={after_ms}"
 
 
 def _events(swarm: Swarm) -> Iterator[tuple[int, str, Fault | str | None]]:

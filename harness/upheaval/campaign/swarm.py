@@ -13,6 +13,7 @@ from upheaval.records import AdminCommand, Json
 from upheaval.runtimes.simulated.delivery import DEPTHS as CHANGES, DeliveryOrder
 from upheaval.runtimes.simulated.gate import Gate, make_gate
 from upheaval.scenario import (
+    SNAPSHOT_STATE,
     AskFor,
     Begin,
     End,
@@ -156,7 +157,9 @@ class Moment:
         return None if self.member is None else _one(self.member)
 
     def steps(self) -> Iterator[Step]:
-        """The waits until that moment."""
+        """The waits until that moment. A snapshot begins when it is asked for."""
+        if self.state == SNAPSHOT_STATE:
+            yield AskFor(AdminCommand.SNAPSHOT)
         yield WaitState(self.state, self.who, LONGEST_WAIT_NS)
         if self.after_ms:
             yield WaitMoment(0, self.after_ms)

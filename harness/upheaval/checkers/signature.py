@@ -64,6 +64,8 @@ class Rule(StrEnum):
     """The commit position of a running member decreased."""
     COMMITTED_DIFFERS = "committed-differs"
     """Two members committed different bytes at the same position."""
+    COMMITTED_EARLY = "committed-early"
+    """A member that does not lead committed more of the log than any leader had."""
     ACKNOWLEDGED_EARLY = "acknowledged-early"
     """A client received the answer to an operation that no member had committed."""
 

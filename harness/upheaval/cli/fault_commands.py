@@ -71,7 +71,7 @@ def _search() -> Any:
         choices=SEARCHES,
         default=SEARCHES[0],
         help="delivery: with priorities of the channels between members; chains: with faults that begin while others "
-        "heal (default uniform)",
+        "heal; moments: when members enter states (default uniform)",
     )
 
 

@@ -2,7 +2,8 @@
 
 There is one leader per term. Votes, terms and commit positions follow the rules of `checkers.ballots` and
 `checkers.commits`, and every vote is in the node state, out of reach of a power cut. A follower has recorded what it
-reports. The commit position of a live member never goes back. Any two members committed the same bytes. Everything
+reports. The commit position of a live member never goes back, and only a leader raises the highest one: the others
+commit what they heard of it. Any two members committed the same bytes. Everything
 acknowledged was committed. The verdict still comes from the run folder; these checks find a broken promise at the
 moment it breaks, even if nothing shows it later.
 """
@@ -29,6 +30,7 @@ from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.trace_lines import TraceValue
 from upheaval_node.types import FRAME_ALIGNMENT, FRAME_HEADER_LENGTH, ClusterRole
 
+_LEADER_STATES: Final = frozenset(state for state in ElectionState if state.name.startswith("LEADER_"))
 _POSITION_UNKNOWN: Final = -1
 _REPORT: Final = "AppendPosition"
 _SESSION: Final = 12
@@ -175,6 +177,11 @@ class Invariants:
         if position < watch.commit_position:
             detail = f"the commit position of {watch.name} went back from {watch.commit_position} to {position}"
             self._broken(detail, self._signature(Rule.COMMIT_WENT_BACK, member.member_id), member.member_id)
+        if position > self.highest_commit and not _leads(watch):
+            detail = (
+                f"{watch.name} commits up to {position}, but no leader has committed more than {self.highest_commit}"
+            )
+            self._broken(detail, self._signature(Rule.COMMITTED_EARLY, member.member_id), member.member_id)
         watch.commit_position = position
         self.highest_commit = max(self.highest_commit, position)
         self._compare(member, watch, position)
@@ -236,6 +243,13 @@ class Invariants:
     def _broken(self, what: str, signature: Signature, member_id: int | None = None) -> None:
         world = self._cluster.world
         raise PromiseBroken(f"seed {world.seed}: {what}", signature, member_id, world.now_ns)
+
+
+def _leads(watch: _Watch) -> bool:
+    """Whether the member leads, or has won its election: it then commits the log that a quorum has."""
+    assert watch.role is not None
+    assert watch.election is not None
+    return watch.role.get() == ClusterRole.LEADER or watch.election.get() in _LEADER_STATES
 
 
 def _without_sessions(block: bytes) -> bytes:

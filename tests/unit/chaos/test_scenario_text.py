@@ -193,6 +193,12 @@ def test_every_statement_is_read() -> None:
         ("wait sent Vote from=backup", "1:16: unknown target 'backup'"),
         ("wait sent Vote candidateMemberId=3", "1:16: candidateMemberId: unknown member 3: this cluster has 3 members"),
         ("wait sent TerminationAck memberId=-1", "1:26: memberId: unknown member -1: this cluster has 3 members"),
+        ("wait state follower-redy", "1:12: unknown state 'follower-redy': use one of init, canvass, nominate"),
+        ("wait state", "1:11: state is missing"),
+        ("wait state closed from=leader", "1:19: unknown option 'from': use one of of"),
+        ("wait state closed of=clients", "1:19: of: expected members"),
+        ("wait state closed of=member-3", "1:19: unknown member-3: this cluster has 3 members"),
+        ("wait state closed of=victim", "1:1: victim needs the name of a fault: victim!NAME"),
         ("promise to be good", "1:9: unknown promise 'to be good'"),
         ("cluster members=0", "1:9: members must be a number"),
         ("cluster members=10", "1:9: a cluster has 1 to 9 members"),
@@ -323,9 +329,10 @@ def test_a_number_of_a_message_is_read_as_messages_have_it(value: str, read: str
     assert step.fields == (("candidateTermId", read),)
 
 
-def test_messages_can_be_waited_for_where_they_are_read_while_they_are_written() -> None:
-    text = "title x\nwait sent Vote\nwait operations 1"
-    assert parse_scenario(text, name="x", where="x").runtimes == ("simulated", "process")
+def test_messages_and_states_can_be_waited_for_where_they_are_read_while_they_are_written() -> None:
+    for step in ("sent Vote", "state canvass"):
+        text = f"title x\nwait {step}\nwait operations 1"
+        assert parse_scenario(text, name="x", where="x").runtimes == ("simulated", "process")
 
 
 def test_a_link_that_depends_on_who_leads_is_read() -> None:

@@ -1,6 +1,7 @@
-"""A step that waits for a message: read from what members trace and forwarders see, while they write it."""
+"""A step that waits for a message or a state: read from what members trace and forwarders see, while they write it."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from upheaval.execution.awaited_events import AwaitedEvent, TracedEvents
 from upheaval.records import RunFolder, TraceEvent
 from upheaval.records.added_lines import AddedLines
-from upheaval.scenario import WaitSent, parse_scenario
+from upheaval.scenario import WaitSent, WaitState, parse_scenario
 from upheaval_chaos.faults import Roster
 
 ROSTER = Roster(range(3), lambda: 0, lambda _: True)
@@ -19,15 +20,11 @@ def written(ns: int, **fields: object) -> bytes:
     return json.dumps({"ts": ns, **VOTE, **fields}).encode() + b"\n"
 
 
-def step(line: str) -> WaitSent:
-    text = f"title x\ninject a kill member-2\nwait sent {line}\nwait operations 1"
+def wanted(line: str, what: str = "sent") -> AwaitedEvent:
+    text = f"title x\ninject a kill member-2\nwait {what} {line}\nwait operations 1"
     found = parse_scenario(text, name="x", where="x").steps[1]
-    assert isinstance(found, WaitSent)
-    return found
-
-
-def wanted(line: str) -> AwaitedEvent:
-    return AwaitedEvent(step(line), ROSTER, {"a": [2]}.__getitem__, 100)
+    assert isinstance(found, WaitSent | WaitState)
+    return AwaitedEvent(found, ROSTER, {"a": [2]}.__getitem__, 100)
 
 
 def event(ns: int = 101, **fields: object) -> TraceEvent:
@@ -79,3 +76,32 @@ def test_others_are_not_meant(line: str, seen: TraceEvent) -> None:
 
 def test_what_is_waited_for_is_said_with_the_members_that_it_is_about() -> None:
     assert str(wanted("Vote from=followers to=leader vote=true")) == "Vote vote=true from 1 or 2 to 0"
+
+
+ENTERED = TraceEvent(0, 101, "election_state", {"member": 1, "state": "FOLLOWER_READY"})
+SNAPSHOT = TraceEvent(0, 101, "module_state", {"member": 1, "old": "ACTIVE", "new": "SNAPSHOT"})
+
+
+@pytest.mark.parametrize(
+    ("line", "seen", "is_meant"),
+    [
+        ("follower-ready", ENTERED, True),
+        ("follower-ready of=followers", ENTERED, True),
+        ("follower-ready of=all!a", ENTERED, True),
+        ("follower-ready of=leader", ENTERED, False),
+        ("follower-ready of=victim!a", ENTERED, False),
+        ("follower-replay", ENTERED, False),
+        ("follower-ready", replace(ENTERED, ns=100), False),
+        ("follower-ready", event(), False),
+        ("snapshot of=member-1", SNAPSHOT, True),
+        ("snapshot of=member-2", SNAPSHOT, False),
+        ("snapshot", ENTERED, False),
+        ("closed", SNAPSHOT, False),
+    ],
+)
+def test_a_state_is_known_by_the_members_that_enter_it(line: str, seen: TraceEvent, is_meant: bool) -> None:
+    assert wanted(line, "state").is_meant(seen) is is_meant
+
+
+def test_a_state_that_is_waited_for_is_printed_with_its_members() -> None:
+    assert wanted("follower-ready of=followers", "state").happened == "follower-ready of member 1 or 2 is entered"

@@ -1,0 +1,126 @@
+"""Faults at moments, and seeds of a campaign that have them."""
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from upheaval.campaign.moments import draw_moments
+from upheaval.campaign.scenario_text import scenario_texts
+from upheaval.campaign.searches import MOMENTS
+from upheaval.campaign.seed import SeedOrigin, SeedRun
+from upheaval.campaign.swarm import LONGEST_WAIT_NS, LOSING_POWER, FaultDraw, Moment, Swarm, draw_swarm, plan_fault
+from upheaval.campaign.swarm_tape import read_swarm, tape_of
+from upheaval.records import RunFolder
+from upheaval.scenario import STATES, parse_scenario
+from upheaval_chaos.record import FaultRecord
+from upheaval_node.types import MS, S
+
+SEEDS = range(1, 201)
+PLAIN, _ = read_swarm({"seconds": 12, "rate": 50, "sync-level": 1}, 3)
+
+
+def drawn(seed: int) -> Swarm:
+    return SeedOrigin(seed, search=MOMENTS).swarm()
+
+
+def test_moments_replace_the_faults_of_a_cluster_of_several_members() -> None:
+    for seed in SEEDS:
+        before, swarm = draw_swarm(seed), drawn(seed)
+        assert (swarm == before) == (before.members == 1)
+        kept = replace(
+            swarm,
+            faults=before.faults,
+            snapshot_interval_ns=before.snapshot_interval_ns,
+            segment_length=before.segment_length,
+        )
+        assert kept == before
+        assert swarm.sync_level > 0 or not LOSING_POWER.intersection(fault.kind for fault in swarm.faults)
+        assert all(fault.end_ns <= (swarm.seconds - 8) * S for fault in swarm.faults[1:] if fault.kind != "slow")
+
+
+def test_each_state_is_drawn_for_begins_and_for_heals() -> None:
+    begins, heals = Counter[str](), Counter[str]()
+    for swarm in map(drawn, SEEDS):
+        begins.update(fault.moment.state for fault in swarm.faults if fault.moment is not None)
+        heals.update(fault.until.state for fault in swarm.faults if fault.until is not None)
+    assert set(begins) == set(heals) == set(STATES)
+
+
+def test_a_cluster_that_is_ended_has_a_slow_link_then() -> None:
+    ended = [swarm for swarm in map(drawn, SEEDS) if swarm.ending and swarm.members > 1]
+    for swarm in ended:
+        (slow,) = (fault for fault in swarm.faults if fault.kind == "slow")
+        assert slow.start_ns < swarm.ending_ns < slow.heal_ns
+    assert ended
+
+
+def test_starts_of_a_cluster_with_damages_read_all_of_its_log() -> None:
+    damaged = [swarm for swarm in map(drawn, SEEDS) if swarm.variations.damages and swarm.members > 1]
+    assert {(swarm.segment_length // swarm.term_length, swarm.snapshot_interval_ns) for swarm in damaged} == {(1, 0)}
+
+
+def test_moments_are_read_back_from_their_tape_and_are_lines_of_the_texts() -> None:
+    for swarm in map(drawn, SEEDS):
+        assert read_swarm(tape_of(swarm).to_fields(), swarm.seed)[0] == swarm
+    swarm = drawn(2)
+    states = [moment.state for fault in swarm.faults for moment in (fault.moment, fault.until) if moment is not None]
+    for text in scenario_texts(swarm, is_watched=True):
+        parse_scenario(text, name="x", where="x")
+        lines = [line.split()[2] for line in text.split("\n") if line.startswith("wait state ")]
+        assert Counter(lines) == Counter(states)
+
+
+def run_of(swarm: Swarm, folder: Path) -> tuple[RunFolder, FaultRecord]:
+    assert SeedRun(swarm, folder, None).run().findings == []
+    run = RunFolder(folder)
+    return run, next(fault for fault in run.read_faults() if fault.what == "kill" and fault.members == (2,))
+
+
+def killed_at(moment: Moment) -> Swarm:
+    """Member 2 is killed and comes back. At that moment it is killed again."""
+    first = plan_fault("kill", 2 * S, FaultDraw(3, S, member=2))
+    again = plan_fault("kill", first.end_ns, FaultDraw(3, S, member=2))
+    return replace(PLAIN, faults=(first, replace(again, moment=moment)))
+
+
+@pytest.mark.parametrize("after_ms", [0, 30])
+def test_a_fault_begins_when_its_member_enters_the_state(after_ms: int, tmp_path: Path) -> None:
+    run, _ = run_of(killed_at(Moment("follower-replay", 2, after_ms)), tmp_path / "run")
+    _, again = run.read_faults()
+    entered = [
+        event.ns
+        for event in run.member(2).traced()
+        if event.event == "election_state" and event.fields["state"] == "FOLLOWER_REPLAY"
+    ]
+    before = max(ns for ns in entered if ns <= again.inject_begin_ns)
+    assert after_ms * MS <= again.inject_begin_ns - before <= (after_ms + 1) * MS
+
+
+def test_a_fault_whose_moment_does_not_come_begins_at_the_end_of_the_wait(tmp_path: Path) -> None:
+    swarm = killed_at(Moment("leader-ready", 2))
+    run, first = run_of(swarm, tmp_path / "run")
+    _, again = run.read_faults()
+    assert 0 <= again.inject_begin_ns - first.inject_begin_ns - S - LONGEST_WAIT_NS <= MS
+
+
+def test_a_fault_heals_when_a_snapshot_begins_that_is_asked_for(tmp_path: Path) -> None:
+    slow = plan_fault("slow", 3 * S, FaultDraw(3, S, member=2))
+    swarm = replace(PLAIN, faults=(replace(slow, until=Moment("snapshot")),))
+    assert SeedRun(swarm, tmp_path / "run", None).run().findings == []
+    run = RunFolder(tmp_path / "run")
+    (fault,) = run.read_faults()
+    begun = [
+        event.ns
+        for member_id in range(3)
+        for event in run.member(member_id).traced()
+        if event.event == "module_state" and event.fields["new"] == "SNAPSHOT"
+    ]
+    assert fault.heal_begin_ns is not None
+    assert any(0 <= fault.heal_begin_ns - ns <= MS for ns in begun)
+
+
+def test_a_lone_member_has_the_faults_that_were_drawn() -> None:
+    (lone, *_) = (swarm for swarm in map(draw_swarm, SEEDS) if swarm.members == 1)
+    assert draw_moments(lone) == lone
