@@ -51,8 +51,8 @@ def test_each_state_is_drawn_for_begins_and_for_heals() -> None:
 def test_a_cluster_that_is_ended_has_a_slow_link_then() -> None:
     ended = [swarm for swarm in map(drawn, SEEDS) if swarm.ending and swarm.members > 1]
     for swarm in ended:
-        (slow,) = (fault for fault in swarm.faults if fault.kind == "slow")
-        assert slow.start_ns < swarm.ending_ns < slow.heal_ns
+        slow = [fault for fault in swarm.faults if fault.kind == "slow"]
+        assert any(fault.start_ns < swarm.ending_ns < fault.heal_ns for fault in slow)
     assert ended
 
 

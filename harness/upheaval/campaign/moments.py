@@ -15,18 +15,29 @@ from upheaval.campaign.swarm import LONGEST_WAIT_NS, SLOW, Moment, PlannedFault,
 from upheaval.scenario import STATES
 from upheaval_node.types import MS, S
 
-_FIRST: Final = {"isolate-leader": 4, "isolate": 1, "pause": 1, "one-way": 1, "power-cut": 1, "kill-leader": 1}
+_FIRST: Final = {
+    "isolate-leader": 4,
+    SLOW: 2,
+    "isolate": 1,
+    "pause": 1,
+    "one-way": 1,
+    "power-cut": 1,
+    "kill-leader": 1,
+}
 """How often the first fault of a chain is of a kind, in relation to the others."""
 _NEXT: Final = {
     "kill": 4,
     "kill-leader": 3,
     "power-cut": 2,
-    "isolate-leader": 2,
+    "isolate-leader": 3,
     "isolate": 1,
     "pause": 1,
     "one-way": 1,
     "power-cut-all": 1,
 }
+_OFTEN: Final = ("leader-init", "leader-ready", "follower-log-await", "follower-ready", "closed")
+"""The states in which a term begins, and a log is joined: they are drawn more often than the others."""
+_WEIGHTS: Final = tuple(3 if state in _OFTEN else 1 for state in STATES)
 _FAULTS_MAX: Final = 3
 """The most faults of a chain."""
 _LEAST_NS: Final = 100 * MS
@@ -39,7 +50,7 @@ _OVERLAPS: Final = 0.4
 _NEXT_LASTS_NS: Final = (300 * MS, 3 * S)
 _HEALS_AT_MOMENT: Final = 0.3
 """The share of first faults that heal when another member enters a state."""
-_AFTER_MS: Final = (0, 0, 1, 10, 50, 100, 200)
+_AFTER_MS: Final = (0, 0, 0, 1, 10, 50, 100, 200)
 """How long after the state is entered a fault begins."""
 _PAUSE_NS: Final = (2 * S, 4 * S)
 """The time between two chains."""
@@ -101,4 +112,4 @@ def _faults(swarm: Swarm) -> Iterator[PlannedFault]:
 
 def _moment(swarm: Swarm, random: Random) -> Moment:
     member = random.randrange(swarm.members) if random.random() < 0.7 else None
-    return Moment(random.choice(STATES), member, random.choice(_AFTER_MS))
+    return Moment(random.choices(STATES, _WEIGHTS)[0], member, random.choice(_AFTER_MS))

@@ -66,6 +66,8 @@ class Rule(StrEnum):
     """Two members committed different bytes at the same position."""
     COMMITTED_EARLY = "committed-early"
     """A member that does not lead committed more of the log than any leader had."""
+    DAMAGE_MISSED = "damage-missed"
+    """A member read wrong bytes of its log, and did not report it."""
     ACKNOWLEDGED_EARLY = "acknowledged-early"
     """A client received the answer to an operation that no member had committed."""
 

@@ -3,9 +3,9 @@
 There is one leader per term. Votes, terms and commit positions follow the rules of `checkers.ballots` and
 `checkers.commits`, and every vote is in the node state, out of reach of a power cut. A follower has recorded what it
 reports. The commit position of a live member never goes back, and only a leader raises the highest one: the others
-commit what they heard of it. Any two members committed the same bytes. Everything
-acknowledged was committed. The verdict still comes from the run folder; these checks find a broken promise at the
-moment it breaks, even if nothing shows it later.
+commit what they heard of it. No member commits bytes that were changed on its disk. Any two members committed the same
+bytes. Everything acknowledged was committed. The verdict still comes from the run folder; these checks find a broken
+promise at the moment it breaks, even if nothing shows it later.
 """
 
 from collections.abc import Sequence
@@ -21,6 +21,7 @@ from upheaval.runtimes.simulated.cluster import SimulatedCluster, SimulatedMembe
 from upheaval.runtimes.simulated.errors import PromiseBroken
 from upheaval.system import log_recording_id
 from upheaval_node import counters as counter_types
+from upheaval_node.archive.segments import parse_segment_file_name
 from upheaval_node.cluster.election_states import ElectionState
 from upheaval_node.cluster.rules import rules_named
 from upheaval_node.counters import Counter
@@ -182,9 +183,18 @@ class Invariants:
                 f"{watch.name} commits up to {position}, but no leader has committed more than {self.highest_commit}"
             )
             self._broken(detail, self._signature(Rule.COMMITTED_EARLY, member.member_id), member.member_id)
+        self._require_intact(member, position)
         watch.commit_position = position
         self.highest_commit = max(self.highest_commit, position)
         self._compare(member, watch, position)
+
+    def _require_intact(self, member: SimulatedMember, position: int) -> None:
+        """Check that a member has not read bytes that a fault changed: they are those that it must find wrong."""
+        for path, offset in member.disk.wrong_places:
+            key = parse_segment_file_name(path.rpartition("/")[2])
+            if key is not None and position > key[1] + offset:
+                detail = f"member {member.member_id} commits up to {position}, although {path} is wrong at {offset}"
+                self._broken(detail, self._signature(Rule.DAMAGE_MISSED, member.member_id), member.member_id)
 
     def _compare(self, member: SimulatedMember, watch: _Watch, commit: int) -> None:
         """Compare the committed bytes of this recording with those of all members before."""

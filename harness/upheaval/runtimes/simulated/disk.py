@@ -197,7 +197,7 @@ class Disk:
         """Bytes that found room."""
         self.syncs: deque[tuple[int, int]] = deque(maxlen=SYNCS_KEPT)
         """The latest: when they began, and how long they took."""
-        self._changed: list[tuple[Inode, int, bytes, bytes]] = []
+        self._changed: list[tuple[str, Inode, int, bytes, bytes]] = []
         self._changes_left = -1
         self._end_process: Callable[[], None] = _nothing
         world.after(
@@ -241,11 +241,11 @@ class Disk:
         inode = self.find(path)
         right = inode.read(offset, len(wrong))
         inode.data[offset : offset + len(wrong)] = wrong
-        self._changed.append((inode, offset, right, wrong))
+        self._changed.append((path, inode, offset, right, wrong))
 
     def restore_bytes(self) -> None:
         """Put the right bytes back, except where a write has replaced them since."""
-        for inode, offset, right, wrong in self._changed:
+        for _, inode, offset, right, wrong in self._changed:
             if inode.read(offset, len(wrong)) == wrong:
                 inode.data[offset : offset + len(right)] = right
         self._changed.clear()
@@ -254,6 +254,11 @@ class Disk:
     def has_wrong_bytes(self) -> bool:
         """Whether bytes were changed and not restored."""
         return bool(self._changed)
+
+    @property
+    def wrong_places(self) -> list[tuple[str, int]]:
+        """The file and the offset of bytes that were changed and not restored."""
+        return [(path, offset) for path, _, offset, _, _ in self._changed]
 
     def put(self, path: str, content: bytes) -> None:
         """Add a file as if it had existed for long: it is durable."""

@@ -5,7 +5,7 @@ delivered.
 """
 
 from itertools import permutations
-from typing import Final, NoReturn
+from typing import Final, NamedTuple, NoReturn
 
 from upheaval.errors import UsageError
 from upheaval.runtimes.simulated.cluster import INGRESS_PORT, SimulatedCluster, SimulatedMember, host_of
@@ -20,8 +20,11 @@ from upheaval_node.archive.archive_context import DAMAGE
 from upheaval_node.archive.block_journal import LENGTH as JOURNAL_LENGTH, BlockRecord, durable_sequence, read_records
 from upheaval_node.archive.catalog import FILE_NAME as CATALOG, decode_catalog
 from upheaval_node.archive.segments import parse_segment_file_name, segment_file_name
+from upheaval_node.cluster.admin_commands import latest_snapshot_position
 from upheaval_node.files import layout
 from upheaval_node.files.mark_file import OWNER_LENGTH, owner_of
+from upheaval_node.protocol.frames import TYPE_DATA, walk
+from upheaval_node.settings import ArchiveSettings
 from upheaval_node.types import FRAME_HEADER_LENGTH, MS, NULL_POSITION
 
 # The load is the only client.
@@ -32,8 +35,18 @@ _MARK: Final = layout.ARCHIVE_MARK
 """The file into which a member writes the time, about once a second."""
 
 
-def _durable_blocks(member: SimulatedMember) -> tuple[str, int, list[BlockRecord]] | None:
-    """The current segment of the log: its file, its base, and its blocks that are certainly durable and hold more than
+class _Segment(NamedTuple):
+    recording_id: int
+    base: int
+    blocks: list[BlockRecord]
+
+    def path_at(self, base: int) -> str:
+        """The file of a segment of this recording."""
+        return f"{layout.ARCHIVE_DIRECTORY}/{segment_file_name(self.recording_id, base)}"
+
+
+def _durable_blocks(member: SimulatedMember) -> _Segment | None:
+    """The current segment of the log, and its blocks that are certainly durable and hold more than
     padding, of which only the header is stored.
 
     None when there are no such blocks, as at sync level 0, or when the archive knows the end of the log: it does not
@@ -44,15 +57,41 @@ def _durable_blocks(member: SimulatedMember) -> tuple[str, int, list[BlockRecord
     bases = [key[1] for key in keys if key is not None and key[0] == recording_id]
     if recording_id is None or not bases:
         return None
-    path = f"{layout.ARCHIVE_DIRECTORY}/{segment_file_name(recording_id, max(bases))}"
-    file = member.disk.find(path)
+    segment = _Segment(recording_id, max(bases), [])
+    file = member.disk.find(segment.path_at(segment.base))
     records = read_records(file.read(file.size - JOURNAL_LENGTH, JOURNAL_LENGTH))
-    durable = [
+    segment.blocks.extend(
         record
         for record in records
         if record.length > FRAME_HEADER_LENGTH and record.sequence < durable_sequence(records)
-    ]
-    return (path, max(bases), durable) if durable and not _is_ended(member, recording_id) else None
+    )
+    return segment if segment.blocks and not _is_ended(member, recording_id) else None
+
+
+def _wrong_places(member: SimulatedMember, archive: ArchiveSettings) -> list[tuple[str, int]]:
+    """The places in the log, by file and offset, of bytes that the member must find wrong at its next start, in order.
+
+    The archive checks the certainly durable blocks of the current segment. With checksums a start also finds wrong
+    bytes in earlier segments, as far as it replays them.
+    """
+    current = _durable_blocks(member)
+    if current is None:
+        return []
+    places: list[tuple[str, int]] = []
+    if archive.replay_checksum:
+        from_position = latest_snapshot_position(member.recording_log())
+        for base in range(0, current.base, archive.segment_length):
+            path = current.path_at(base)
+            if member.disk.has(path):
+                places += [
+                    (path, offset + FRAME_HEADER_LENGTH)
+                    for offset, header in walk(member.disk.read(path)[: archive.segment_length])
+                    if base + offset >= from_position
+                    and header.type == TYPE_DATA
+                    and header.frame_length >= FRAME_HEADER_LENGTH + _WRONG_LENGTH
+                ]
+    path = current.path_at(current.base)
+    return [*places, *((path, block.start - current.base + FRAME_HEADER_LENGTH) for block in current.blocks)]
 
 
 def _is_ended(member: SimulatedMember, recording_id: int) -> bool:
@@ -125,16 +164,14 @@ class SimulatedHosts:
         self._disk(member_id).disarm()
 
     def change_bytes(self, member_id: int, percent: int) -> None:
-        """Restart the member with a few bytes of one durable block changed, at `percent` of the way from the first to
-        the last.
+        """Restart the member with a few bytes of its log changed that it must find wrong, at `percent` of the way from
+        the first to the last.
         """
         member = self._cluster.members[member_id]
-        place = _durable_blocks(member)
+        places = _wrong_places(member, self._cluster.settings.archive)
         member.end(power_cut=False)
-        if place is not None:
-            path, base, blocks = place
-            block = blocks[(len(blocks) - 1) * percent // 100]
-            offset = block.start - base + FRAME_HEADER_LENGTH
+        if places:
+            path, offset = places[(len(places) - 1) * percent // 100]
             right = member.disk.find(path).read(offset, _WRONG_LENGTH)
             member.disk.change_bytes(path, offset, bytes(byte ^ 0xFF for byte in right))
         member.start()
