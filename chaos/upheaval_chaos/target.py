@@ -470,6 +470,9 @@ class HostObserver(Protocol):
     def damage_reports(self, member_id: int) -> int:
         """How often the member reported that the content of its recording is not what was written."""
 
+    def takes_part(self, member_id: int) -> bool:
+        """Whether the member has read its log since its start, and its election is over."""
+
     def watch(self, link: Link) -> Traffic:
         """Start to watch the usual traffic on a link."""
 

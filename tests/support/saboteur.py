@@ -102,6 +102,9 @@ class LyingHosts:
     def damage_reports(self, member_id: int) -> int:
         return self._hosts.damage_reports(member_id)
 
+    def takes_part(self, member_id: int) -> bool:
+        return self._hosts.takes_part(member_id)
+
     def boot(self, member_id: int) -> str:
         return self._hosts.boot(member_id)
 

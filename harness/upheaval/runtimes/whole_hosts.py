@@ -97,6 +97,10 @@ class WholeHosts:
         """0: not observed here."""
         return 0
 
+    def takes_part(self, member_id: int) -> bool:  # noqa: ARG002 - not observed
+        """False: not observed here."""
+        return False
+
     def watch(self, link: Link) -> Traffic:
         """Raises `UsageError`: proxies or filters watch the links of live members."""
         raise UsageError(f"the hosts of live members do not watch {link}")

@@ -13,7 +13,7 @@ from upheaval.runtimes.simulated.disk import Disk
 from upheaval.runtimes.simulated.links import Link as ChannelLink, LinkTraffic
 from upheaval.runtimes.simulated.process import TURN_NS
 from upheaval.runtimes.simulated.world import START_EPOCH_MS, START_NS
-from upheaval.system import log_recording_id
+from upheaval.system import ELECTION_CLOSED, log_recording_id
 from upheaval_chaos.host_faults import NOT_SIMULATED, HostFaultKind
 from upheaval_chaos.target import CHANNELS, CLIENTS, INGRESS, LIMIT_PERIOD_NS, DiskWork, Link, MemoryWork, ProcessorWork
 from upheaval_node.archive.archive_context import DAMAGE
@@ -192,6 +192,11 @@ class SimulatedHosts:
     def damage_reports(self, member_id: int) -> int:
         """Counted from the errors that its processes reported."""
         return sum(log.counts.get(DAMAGE, 0) for log in self._cluster.members[member_id].errors)
+
+    def takes_part(self, member_id: int) -> bool:
+        """Decided by its counters."""
+        status = self._cluster.members[member_id].status()
+        return status.alive and status.election_state == ELECTION_CLOSED
 
     def boot(self, member_id: int) -> str:
         """The boot as the network knows it: a power cut ends the old one."""
