@@ -121,6 +121,11 @@ def test_a_fault_heals_when_a_snapshot_begins_that_is_asked_for(tmp_path: Path) 
     assert any(0 <= fault.heal_begin_ns - ns <= MS for ns in begun)
 
 
+def test_a_leader_commits_in_the_cycle_in_which_it_leaves(tmp_path: Path) -> None:
+    """Member 0 commits up to 85440, and then hears the request for a vote that ends its term."""
+    assert SeedRun(drawn(95), tmp_path / "run", None).run().findings == []
+
+
 def test_a_lone_member_has_the_faults_that_were_drawn() -> None:
     (lone, *_) = (swarm for swarm in map(draw_swarm, SEEDS) if swarm.members == 1)
     assert draw_moments(lone) == lone

@@ -5,7 +5,7 @@ matter only there: a member that has cut its log dies before it has as much agai
 others vote.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from random import Random
 from typing import Final
@@ -35,9 +35,10 @@ _NEXT: Final = {
     "one-way": 1,
     "power-cut-all": 1,
 }
-_OFTEN: Final = ("leader-init", "leader-ready", "follower-log-await", "follower-ready", "closed")
-"""The states in which a term begins, and a log is joined: they are drawn more often than the others."""
-_WEIGHTS: Final = tuple(3 if state in _OFTEN else 1 for state in STATES)
+_JOINING: Final = ("leader-init", "leader-ready", "follower-log-await", "follower-ready", "closed")
+"""The states in which a term begins, and a log is joined."""
+_OFTEN: Final = 3
+"""How often such a state is drawn, in relation to the others."""
 _FAULTS_MAX: Final = 3
 """The most faults of a chain."""
 _LEAST_NS: Final = 100 * MS
@@ -48,8 +49,12 @@ leader in its term, while others elect one where a lost connection begins an ele
 _OVERLAPS: Final = 0.4
 """The share of chains whose next fault awaits its moment from the begin of the first one, not from its heal."""
 _NEXT_LASTS_NS: Final = (300 * MS, 3 * S)
-_HEALS_AT_MOMENT: Final = 0.3
-"""The share of first faults that heal when another member enters a state."""
+_HEALS_AT_MOMENT: Final = 0.5
+"""The share of first faults that heal when a member enters a state. These last no longer than a heartbeat time-out
+before they wait for it.
+"""
+_VOTING: Final = ("init", "canvass", "nominate", "candidate-ballot", "follower-ballot")
+"""The states of a vote. A fault that heals in one of them brings another log or leader into that vote."""
 _AFTER_MS: Final = (0, 0, 0, 1, 10, 50, 100, 200)
 """How long after the state is entered a fault begins."""
 _PAUSE_NS: Final = (2 * S, 4 * S)
@@ -88,14 +93,14 @@ def _faults(swarm: Swarm) -> Iterator[PlannedFault]:
     is_first = True
     while True:
         kind = "isolate-leader" if is_first else kind_by_weight(random, _FIRST, possible)
-        lasts_ns = random.randint(_LEAST_NS, swarm.heartbeat_timeout_ns + _AFTER_TIMEOUT_NS)
-        first = plan_fault(kind, time_ns, draw_fault(swarm, random, lasts_ns))
-        if random.random() < _HEALS_AT_MOMENT:
-            first = replace(first, until=_moment(swarm, random))
+        until = _moment(swarm, random, _VOTING) if random.random() < _HEALS_AT_MOMENT else None
+        longest_ns = swarm.heartbeat_timeout_ns + (_AFTER_TIMEOUT_NS if until is None else 0)
+        drawn = draw_fault(swarm, random, random.randint(_LEAST_NS, longest_ns))
+        first = replace(plan_fault(kind, time_ns, drawn), until=until)
         chain = [first]
         start_ns = first.start_ns if random.random() < _OVERLAPS else first.end_ns
         for _ in range(random.randint(1, _FAULTS_MAX - 1)):
-            moment = _moment(swarm, random)
+            moment = _moment(swarm, random, _JOINING)
             kind = kind_by_weight(random, _NEXT, possible)
             drawn = draw_fault(swarm, random, random.randint(*_NEXT_LASTS_NS))
             if random.random() < 0.5 and moment.member is not None:
@@ -110,6 +115,7 @@ def _faults(swarm: Swarm) -> Iterator[PlannedFault]:
         time_ns = end_ns + random.randint(*_PAUSE_NS)
 
 
-def _moment(swarm: Swarm, random: Random) -> Moment:
+def _moment(swarm: Swarm, random: Random, often: Collection[str]) -> Moment:
     member = random.randrange(swarm.members) if random.random() < 0.7 else None
-    return Moment(random.choices(STATES, _WEIGHTS)[0], member, random.choice(_AFTER_MS))
+    state = random.choices(STATES, [_OFTEN if state in often else 1 for state in STATES])[0]
+    return Moment(state, member, random.choice(_AFTER_MS))

@@ -49,6 +49,8 @@ class _Watch:
         self.term: Counter | None = None
         self.election: Counter | None = None
         self.commit_position = _POSITION_UNKNOWN
+        self.led = False
+        """Whether it led at the last check, or had won its election. It may commit in the cycle in which it leaves."""
         self.compared = _POSITION_UNKNOWN
         self.recording_id: int | None = None
         self.recorded: Counter | None = None
@@ -173,12 +175,14 @@ class Invariants:
             self._broken(detail, self._signature(Rule.TWO_LEADERS, member_id), member_id)
 
     def _check_commit(self, member: SimulatedMember, watch: _Watch, position: int) -> None:
+        leads = _leads(watch)
+        led, watch.led = watch.led or leads, leads
         if position == watch.commit_position:
             return
         if position < watch.commit_position:
             detail = f"the commit position of {watch.name} went back from {watch.commit_position} to {position}"
             self._broken(detail, self._signature(Rule.COMMIT_WENT_BACK, member.member_id), member.member_id)
-        if position > self.highest_commit and not _leads(watch):
+        if position > self.highest_commit and not led:
             detail = (
                 f"{watch.name} commits up to {position}, but no leader has committed more than {self.highest_commit}"
             )
