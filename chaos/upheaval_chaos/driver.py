@@ -57,6 +57,7 @@ class FaultDriver:
         self._active: dict[str, _Active] = {}
         self._healing: list[_Active] = []
         self._injections: dict[str, Injection] = {}
+        self._named: dict[str, Sequence[int]] = {}
         self.last_event_ns = 0
         """When the last fault was asked for, or its healing."""
         self.last_changed_ns = 0
@@ -65,6 +66,10 @@ class FaultDriver:
     def note_event(self, ns: int) -> None:
         """Note that something else than a fault happened."""
         self.last_event_ns = self.last_changed_ns = ns
+
+    def name_members(self, name: str, member_ids: Sequence[int]) -> None:
+        """Give members a name, by which later targets mean them; an empty sequence for members that did not come."""
+        self._named[name] = member_ids
 
     def inject(self, name: str, fault: Fault) -> Proof:
         """Inject a fault and prove it. `name` is for `heal` and for later conditions."""
@@ -184,9 +189,14 @@ class FaultDriver:
         return started
 
     def victims(self, name: str) -> Sequence[int]:
-        """The members that the last fault of this name means, see `Injection.victims`. Raises `UsageError` when there
-        was no such fault.
+        """The members of this name, or those that the last fault of this name means, see `Injection.victims`.
+
+        Raises `UsageError` when there was no such fault, `UnknownOutcome` when there is no such member.
         """
+        if name in self._named:
+            if not self._named[name]:
+                raise UnknownOutcome(f"there was no member {name!r}")
+            return self._named[name]
         if name not in self._injections:
             raise UsageError(f"there was no fault {name!r} yet")
         return self._injections[name].victims

@@ -14,6 +14,7 @@ from upheaval.campaign.swarm import LONGEST_WAIT_NS, LOSING_POWER, FaultDraw, Mo
 from upheaval.campaign.swarm_tape import read_swarm, tape_of
 from upheaval.records import RunFolder
 from upheaval.scenario import STATES, parse_scenario
+from upheaval.workload import TIMERS_SERVICE
 from upheaval_chaos.record import FaultRecord
 from upheaval_node.types import MS, S
 
@@ -32,10 +33,12 @@ def test_moments_replace_the_faults_of_a_cluster_of_several_members() -> None:
         kept = replace(
             swarm,
             faults=before.faults,
+            skews_ms=before.skews_ms,
             snapshot_interval_ns=before.snapshot_interval_ns,
             segment_length=before.segment_length,
         )
         assert kept == before
+        assert swarm.skews_ms == before.skews_ms or swarm.service == TIMERS_SERVICE
         assert swarm.sync_level > 0 or not LOSING_POWER.intersection(fault.kind for fault in swarm.faults)
         assert all(fault.end_ns <= (swarm.seconds - 8) * S for fault in swarm.faults[1:] if fault.kind != "slow")
 

@@ -7,7 +7,7 @@ from upheaval_chaos.planted.changes import replace_method, replacing
 from upheaval_node.archive.archive import Archive
 from upheaval_node.cluster.consensus_module import ConsensusModule
 from upheaval_node.steps import StepGenerator
-from upheaval_node.types import NULL_TERM_ID, Position, TermId
+from upheaval_node.types import Position
 
 AREA: Final[Area] = Area("truncation")
 
@@ -23,15 +23,16 @@ def truncation_skipped(module: ConsensusModule) -> None:
         yield from ()
 
 
-@AREA.bug(INVARIANTS, "votes-kept", "entries-in-term", "members-join", is_rare=True)
-def cut_terms_stay_named(module: ConsensusModule) -> None:
-    """A follower that cuts its log leaves the terms in its recording log that the cut part belonged to."""
-    log = module.recording_log
+@AREA.bug(INVARIANTS, "commits-kept", "acknowledged-not-lost")
+def truncation_too_deep(module: ConsensusModule) -> None:
+    """A follower that cuts its log cuts all of its last term, committed or not."""
+    recording = module._log.recording
+    truncate = recording.truncate
 
-    @replacing(log, "cut_terms")
-    def last_term(position: Position) -> TermId:  # noqa: ARG001 - in place of the recording log's own
-        last = log.find_last_term()
-        return NULL_TERM_ID if last is None else last.leadership_term_id
+    @replacing(recording, "truncate")
+    def truncate_term(position: Position) -> StepGenerator[None]:
+        last = module.recording_log.find_last_term()
+        yield from truncate(position if last is None else min(position, last.term_base_log_position))
 
 
 @AREA.bug(INVARIANTS, "members-join", "no-unexplained-end", "logs-complete", "logs-equal")

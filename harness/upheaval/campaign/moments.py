@@ -13,11 +13,11 @@ from typing import Final
 from upheaval.campaign.chains import draw_fault, kind_by_weight
 from upheaval.campaign.swarm import LONGEST_WAIT_NS, SLOW, Moment, PlannedFault, Swarm, kinds_for, plan_fault
 from upheaval.scenario import STATES
+from upheaval.workload import TIMERS_SERVICE
 from upheaval_node.types import MS, S
 
 _FIRST: Final = {
     "isolate-leader": 4,
-    SLOW: 2,
     "isolate": 1,
     "pause": 1,
     "one-way": 1,
@@ -29,12 +29,14 @@ _NEXT: Final = {
     "kill": 4,
     "kill-leader": 3,
     "power-cut": 2,
-    "isolate-leader": 3,
-    "isolate": 1,
+    "isolate-leader": 2,
+    "isolate": 3,
     "pause": 1,
     "one-way": 1,
     "power-cut-all": 1,
 }
+_HITS_IT: Final = 0.6
+"""The share of faults that hit the member that has entered the state."""
 _JOINING: Final = ("leader-init", "leader-ready", "follower-log-await", "follower-ready", "closed")
 """The states in which a term begins, and a log is joined."""
 _OFTEN: Final = 3
@@ -43,19 +45,23 @@ _FAULTS_MAX: Final = 3
 """The most faults of a chain."""
 _LEAST_NS: Final = 100 * MS
 _AFTER_TIMEOUT_NS: Final = 2 * S
-"""How much longer than a heartbeat time-out the first fault lasts at most. A shorter one than that time-out leaves the
-leader in its term, while others elect one where a lost connection begins an election.
+"""How much longer than a heartbeat time-out a fault lasts at most. A shorter one than that time-out leaves a leader in
+its term; after a longer one it returns to the log of another.
 """
 _OVERLAPS: Final = 0.4
 """The share of chains whose next fault awaits its moment from the begin of the first one, not from its heal."""
-_NEXT_LASTS_NS: Final = (300 * MS, 3 * S)
 _HEALS_AT_MOMENT: Final = 0.5
 """The share of first faults that heal when a member enters a state. These last no longer than a heartbeat time-out
 before they wait for it.
 """
+_SLOW: Final = 0.4
+"""The share of chains in which the links of a member are slow meanwhile: what one member has appended, others then do
+not have for long.
+"""
+_SLOW_NS: Final = (S, 4 * S)
 _VOTING: Final = ("init", "canvass", "nominate", "candidate-ballot", "follower-ballot")
 """The states of a vote. A fault that heals in one of them brings another log or leader into that vote."""
-_AFTER_MS: Final = (0, 0, 0, 1, 10, 50, 100, 200)
+_AFTER_MS: Final = (0, 0, 1, 1, 2, 10, 50, 200)
 """How long after the state is entered a fault begins."""
 _PAUSE_NS: Final = (2 * S, 4 * S)
 """The time between two chains."""
@@ -63,22 +69,27 @@ _END_NS: Final = 8 * S
 """The part of the load at its end in which no fault lasts."""
 _SNAPSHOTS_NS: Final = 10 * S
 """The least time between two snapshots: see `chains`."""
-_SLOW_BEFORE_NS: Final = S
-_SLOW_NS: Final = 4 * S
-"""How long a link is slow when the cluster is asked to end: what is sent is then not in the log yet."""
+_SLOW_BEFORE_END_NS: Final = S
+"""How long before the cluster is asked to end the links of a member are slow."""
+_SKEW_MS: Final = 5000
+"""The largest skew of a clock where timers are set: a timer that a leader has fired is not yet due for the next one."""
 
 
 def draw_moments(swarm: Swarm) -> Swarm:
     """The same cluster with faults at moments, if it has several members.
 
-    A cluster that is ended has slow links at that time. One whose bytes are damaged has small segments and no
-    snapshots, so that starts read all of its log.
+    A cluster that is ended has slow links at that time. One that sets timers has skewed clocks and snapshots. One whose
+    bytes are damaged has small segments and no snapshots, so that starts read all of its log.
     """
     if swarm.members == 1:
         return swarm
     interval_ns = swarm.snapshot_interval_ns and max(swarm.snapshot_interval_ns, _SNAPSHOTS_NS)
     faults = tuple(sorted(_faults(swarm), key=lambda planned: planned.start_ns))
     drawn = replace(swarm, faults=faults, snapshot_interval_ns=interval_ns)
+    if swarm.service == TIMERS_SERVICE:
+        random = Random(f"swarm/{swarm.seed}/moments/skews")
+        skews_ms = tuple(random.randint(-_SKEW_MS, _SKEW_MS) for _ in swarm.skews_ms)
+        drawn = replace(drawn, skews_ms=skews_ms, snapshot_interval_ns=_SNAPSHOTS_NS)
     if swarm.variations.damages:
         return replace(drawn, segment_length=swarm.term_length, snapshot_interval_ns=0)
     return drawn
@@ -88,24 +99,26 @@ def _faults(swarm: Swarm) -> Iterator[PlannedFault]:
     random = Random(f"swarm/{swarm.seed}/moments")
     possible = kinds_for(swarm.members, swarm.sync_level)
     if swarm.ending:
-        yield plan_fault(SLOW, swarm.ending_ns - _SLOW_BEFORE_NS, draw_fault(swarm, random, _SLOW_NS))
+        yield plan_fault(SLOW, swarm.ending_ns - _SLOW_BEFORE_END_NS, draw_fault(swarm, random, _SLOW_NS[1]))
     time_ns = 2 * S
     is_first = True
     while True:
         kind = "isolate-leader" if is_first else kind_by_weight(random, _FIRST, possible)
         until = _moment(swarm, random, _VOTING) if random.random() < _HEALS_AT_MOMENT else None
-        longest_ns = swarm.heartbeat_timeout_ns + (_AFTER_TIMEOUT_NS if until is None else 0)
-        drawn = draw_fault(swarm, random, random.randint(_LEAST_NS, longest_ns))
-        first = replace(plan_fault(kind, time_ns, drawn), until=until)
+        longest_ns = swarm.heartbeat_timeout_ns + _AFTER_TIMEOUT_NS
+        lasts_ns = random.randint(_LEAST_NS, longest_ns if until is None else swarm.heartbeat_timeout_ns)
+        drawn = draw_fault(swarm, random, lasts_ns)
+        first = plan_fault(kind, time_ns, drawn, until=until)
         chain = [first]
+        if random.random() < _SLOW:
+            slow_ns = time_ns + random.randrange(swarm.heartbeat_timeout_ns)
+            chain.append(plan_fault(SLOW, slow_ns, draw_fault(swarm, random, random.randint(*_SLOW_NS))))
         start_ns = first.start_ns if random.random() < _OVERLAPS else first.end_ns
         for _ in range(random.randint(1, _FAULTS_MAX - 1)):
-            moment = _moment(swarm, random, _JOINING)
+            moment = replace(_moment(swarm, random, _JOINING), is_victim=random.random() < _HITS_IT)
             kind = kind_by_weight(random, _NEXT, possible)
-            drawn = draw_fault(swarm, random, random.randint(*_NEXT_LASTS_NS))
-            if random.random() < 0.5 and moment.member is not None:
-                drawn = replace(drawn, member=moment.member, other=(moment.member + 1) % swarm.members)
-            chain.append(replace(plan_fault(kind, start_ns, drawn), moment=moment))
+            drawn = draw_fault(swarm, random, random.randint(_LEAST_NS, longest_ns))
+            chain.append(plan_fault(kind, start_ns, drawn, moment))
             start_ns += LONGEST_WAIT_NS
         end_ns = max(planned.end_ns for planned in chain)
         if end_ns > swarm.seconds * S - _END_NS:

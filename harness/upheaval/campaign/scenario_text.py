@@ -75,8 +75,8 @@ def _waits(moment: Moment | None) -> Iterator[str]:
         match step:
             case AskFor(command):
                 yield f"ask {command}"
-            case WaitState(state, who):
-                yield f"wait state {state}" + (f" of={who}" if who is not None else "")
+            case WaitState(state, who, name=name):
+                yield f"wait state {state}" + (f" of={who}" if who is not None else "") + f" as={name}"
             case WaitMoment(_, after_ms):
                 yield f"wait moment after-ms={after_ms}"
 

@@ -56,6 +56,10 @@ SILENT: Final = 4
 """The number of clients that leave without a word, the last one in the quiet time."""
 
 
+ENTERED: Final = "entered"
+"""The name of the member that has entered the awaited state."""
+
+
 @dataclass(frozen=True, slots=True)
 class FaultDraw:
     """The draws for a fault of any kind; `FAULT_NEEDS` says which of them a kind uses."""
@@ -67,6 +71,18 @@ class FaultDraw:
     other: int = 0
     depth: int = 0
     channel: str = CHANNELS[0]
+    is_entered: bool = False
+    """Whether it hits the member that has entered the awaited state, in place of the drawn one."""
+
+    @property
+    def one(self) -> Members:
+        """The drawn member, or the one that has entered the state."""
+        return Members(Selector.VICTIM, other_than=ENTERED) if self.is_entered else _one(self.member)
+
+    @property
+    def rest(self) -> Who:
+        """All members except that one."""
+        return Members(Selector.ALL, other_than=ENTERED) if self.is_entered else _several(self.others)
 
     @property
     def others(self) -> tuple[int, ...]:
@@ -103,12 +119,12 @@ def _slow(draw: FaultDraw) -> Fault:
 _LEADER: Final = Members(Selector.LEADER)
 SLOW: Final = "slow"
 _FAULTS: Final[Mapping[str, Callable[[FaultDraw], Fault]]] = {
-    "kill": lambda d: MemberFault(MemberFaultKind.KILL, _one(d.member)),
+    "kill": lambda d: MemberFault(MemberFaultKind.KILL, d.one),
     "kill-leader": lambda _: MemberFault(MemberFaultKind.KILL, _LEADER),
-    "power-cut": lambda d: HostFault(HostFaultKind.POWER_CUT, _one(d.member)),
+    "power-cut": lambda d: HostFault(HostFaultKind.POWER_CUT, d.one),
     "power-cut-all": lambda _: HostFault(HostFaultKind.POWER_CUT, Members(Selector.ALL)),
-    "pause": lambda d: MemberFault(MemberFaultKind.PAUSE, _one(d.member)),
-    "isolate": lambda d: _cut(_one(d.member), _several(d.others), both_ways=True),
+    "pause": lambda d: MemberFault(MemberFaultKind.PAUSE, d.one),
+    "isolate": lambda d: _cut(d.one, d.rest, both_ways=True),
     "isolate-leader": lambda _: _cut(_LEADER, Members(Selector.FOLLOWERS), both_ways=True),
     "one-way": lambda d: _cut(_one(d.member), _one(d.other), both_ways=False),
     "clients-cut-off": lambda _: _cut(_LEADER, Members(Selector.CLIENTS), both_ways=True),
@@ -130,6 +146,8 @@ FAULT_NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     "die-in-change": ("member", "depth"),
     "power-lost-in-change": ("member", "depth"),
 }
+OF_ENTERED: Final = frozenset({"kill", "power-cut", "pause", "isolate"})
+"""The kinds that may hit the member that has entered the awaited state."""
 DEPTHS: Final = 60
 """The number of complete file changes before the one in which a process dies."""
 WRONG_BYTES: Final = "wrong-bytes"
@@ -150,6 +168,8 @@ class Moment:
     member: int | None = None
     """None: any member."""
     after_ms: int = 0
+    is_victim: bool = False
+    """Whether the fault hits the member that has entered the state, if it is of a kind in `OF_ENTERED`."""
 
     @property
     def who(self) -> Members | None:
@@ -160,7 +180,7 @@ class Moment:
         """The waits until that moment. A snapshot begins when it is asked for."""
         if self.state == SNAPSHOT_STATE:
             yield AskFor(AdminCommand.SNAPSHOT)
-        yield WaitState(self.state, self.who, LONGEST_WAIT_NS)
+        yield WaitState(self.state, self.who, LONGEST_WAIT_NS, ENTERED)
         if self.after_ms:
             yield WaitMoment(0, self.after_ms)
 
@@ -191,9 +211,13 @@ class PlannedFault:
         return self.heal_ns + (LONGEST_WAIT_NS if self.until is not None else 0)
 
 
-def plan_fault(kind: str, start_ns: int, drawn: FaultDraw) -> PlannedFault:
-    """A fault of one of `KINDS`."""
-    return PlannedFault(kind, start_ns, drawn.duration_ns, _FAULTS[kind](drawn), drawn)
+def plan_fault(
+    kind: str, start_ns: int, drawn: FaultDraw, moment: Moment | None = None, until: Moment | None = None
+) -> PlannedFault:
+    """A fault of one of `KINDS`, which begins at the moment and heals at `until`, if they are given."""
+    is_entered = moment is not None and moment.is_victim and kind in OF_ENTERED
+    fault = _FAULTS[kind](replace(drawn, is_entered=is_entered))
+    return PlannedFault(kind, start_ns, drawn.duration_ns, fault, drawn, moment, until)
 
 
 def kinds_for(members: int, sync_level: int) -> tuple[str, ...]:

@@ -5,7 +5,6 @@ therefore be written as a scenario.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final
 
 from upheaval.campaign.swarm import FAULT_NEEDS, FaultDraw, Moment, PlannedFault, Swarm, kinds_for, plan_fault
@@ -114,7 +113,12 @@ def _fault_fields(planned: PlannedFault) -> dict[str, Json]:
 
 def _moment_fields(moment: Moment) -> dict[str, Json]:
     member = _ANY if moment.member is None else moment.member
-    return {"state": moment.state, "member": member, "after-ms": moment.after_ms}
+    return {
+        "state": moment.state,
+        "member": member,
+        "after-ms": moment.after_ms,
+        "victim": int(moment.is_victim),
+    }
 
 
 def _variation_fields(drawn: Variations) -> dict[str, Json]:
@@ -250,8 +254,8 @@ def _read_faults(reader: TapeReader, members: int, sync_level: int, seconds: int
             span.number("depth", 0, 1000) if "depth" in needs else 0,
             span.one_of("channel", CHANNELS) if "channel" in needs else CHANNELS[0],
         )
-        planned = plan_fault(kind, start_ns, drawn)
-        yield replace(planned, moment=_read_moment(span, "moment", members), until=_read_moment(span, "until", members))
+        moments = (_read_moment(span, name, members) for name in ("moment", "until"))
+        yield plan_fault(kind, start_ns, drawn, *moments)
 
 
 def _read_moment(reader: TapeReader, name: str, members: int) -> Moment | None:
@@ -259,7 +263,8 @@ def _read_moment(reader: TapeReader, name: str, members: int) -> Moment | None:
     if span is None:
         return None
     state, member = span.one_of("state", STATES), span.number("member", _ANY, members - 1)
-    return Moment(state, None if member == _ANY else member, span.number("after-ms", 0, _LATEST_MS))
+    after_ms, is_victim = span.number("after-ms", 0, _LATEST_MS), span.one_of("victim", (0, 1)) == 1
+    return Moment(state, None if member == _ANY else member, after_ms, is_victim)
 
 
 def _read_variations(reader: TapeReader, members: int, sync_level: int, service: str, seconds: int) -> Variations:

@@ -309,8 +309,11 @@ def _wait_event(
         return bool(meant) or 0 < at_most_ns <= target.now_ns() - begin_ns
 
     target.wait_until(is_over, STEP_TIMEOUT_S, str(wanted))
-    if meant:
-        driver.note_event(min(event.ns for event in meant))
+    first = min(meant, key=lambda event: event.ns, default=None)
+    if first is not None:
+        driver.note_event(first.ns)
+    if isinstance(step, WaitState) and step.name:
+        driver.name_members(step.name, () if first is None else (first.number("member"),))
     say(wanted.happened if meant else f"no {wanted} within {at_most_ns / S:g} s")
 
 

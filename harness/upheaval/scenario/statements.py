@@ -105,10 +105,13 @@ class Statement:
 
     def take_name(self, what: str) -> str:
         """The next word, which must be a valid name."""
-        word = self.take(what)
-        if not _NAME.fullmatch(word):
-            self.fail(f"{what} {word!r}: use small letters, digits and hyphens")
-        return word
+        return self.checked_name(what, self.take_word(what))
+
+    def checked_name(self, what: str, word: Word) -> str:
+        """The text of a word, which must be a valid name."""
+        if not _NAME.fullmatch(word.text):
+            self.fail(f"{what} {word.text!r}: use small letters, digits and hyphens", word)
+        return word.text
 
     def take_rest(self, what: str) -> str:
         """Everything up to the end of the line or to the comment, unchanged."""

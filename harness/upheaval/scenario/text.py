@@ -98,6 +98,8 @@ class _Reader:
         self._has_invariants = False
         self._active: set[str] = set()
         self._known: set[str] = set()
+        self._entered: set[str] = set()
+        """The names among them of members that entered a state."""
         self._means: Means | None = None
         self._ended_by = ""
         self._backup_runs = False
@@ -235,18 +237,26 @@ class _Reader:
 
     def _read_state(self, line: Statement) -> WaitState:
         state = line.take_one_of("state", STATES)
-        options = line.take_options(("of",))
+        options = line.take_options(("of", "as"))
         if Selector.CLIENTS in options.text("of").split(","):
             line.fail("of: expected members, which have states", options.values["of"])
         who = self._who(line, options.values["of"]) if "of" in options else None
         if who is not None:
             line.checked(lambda: require_some_leader(self._cluster.members, who.possible))
-        return WaitState(state, who)
+        name = line.checked_name("name of the member", options.values["as"]) if "as" in options else ""
+        if name in self._known.difference(self._entered):
+            line.fail(f"as: a fault is called {name!r}", options.values["as"])
+        if name:
+            self._entered.add(name)
+            self._known.add(name)
+        return WaitState(state, who, name=name)
 
     def _read_fault(self, line: Statement) -> None:
         name = line.take_name("name of the fault")
         if name in self._active:
             line.fail(f"fault {name!r} is already active: heal it first, or give this one another name")
+        if name in self._entered:
+            line.fail(f"a member is called {name!r}: give the fault another name")
         kind = line.take_one_of("fault", self._faults)
         fault = self._faults[kind](line, kind)
         line.checked(lambda: fault.require_possible(self._cluster.members))

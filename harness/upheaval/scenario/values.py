@@ -97,12 +97,14 @@ class WaitState:
     """Wait until one of the members `of` has entered a state of `STATES`.
 
     Only states count that were entered after the last fault began or was healed, or after the last awaited event. A
-    drawn wait goes on without the state after `at_most_ns`; with 0 the wait fails, as that for a message does.
+    drawn wait goes on without the state after `at_most_ns`; with 0 the wait fails, as that for a message does. Later
+    targets mean the member by the name.
     """
 
     state: str
     of: Who | None = None
     at_most_ns: int = 0
+    name: str = ""
 
     @property
     def traced(self) -> str:

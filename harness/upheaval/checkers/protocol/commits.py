@@ -1,4 +1,5 @@
-"""Commit positions: a leader commits what a quorum reported to it, no member goes back, and later leaders have it.
+"""Commit positions: a leader commits what a quorum reported to it, no member goes back or cuts what it has committed,
+and later leaders have it.
 
 Judged by the events of members: positions that followers reported, positions that leaders announced as committed, and
 the positions at which elections and terms began. A leader counts reports under its own term. Until it has opened that
@@ -299,6 +300,7 @@ class CommitRules:
             member.led_term_id = _NONE
             member.highest.clear()
             member.latest.clear()
+            self._require_whole(event)
         elif member.state == "LEADER_LOG_REPLICATION":
             member.led_term_id = event.integer("leadership_term_id")
             member.log_term_id = event.integer("log_leadership_term_id")
@@ -306,6 +308,13 @@ class CommitRules:
             member.committed_before = event.integer("log_position")
             member.sent = None
             self._terms.begin(event, member.led_term_id, member.base)
+
+    def _require_whole(self, event: MemberEvent) -> None:
+        """A member keeps what it has committed, also where it cuts its log. Members of Aeron do not name its end."""
+        end, committed = event.integer("append_position"), event.integer("log_position")
+        if _NONE < end < committed:
+            detail = f"the log of member {event.member_id} ends at {end}, although it had committed up to {committed}"
+            raise event.invalid(detail, position=end)
 
     def _on_term(self, member: _Member, event: MemberEvent) -> None:
         """Note a new term. In an election it begins for a member at its commit position; its base counts from the
