@@ -83,16 +83,17 @@ def test_a_step_begins_when_a_member_enters_a_state(tmp_path: Path) -> None:
         inject dead kill member-1
         wait leader
         heal dead
-        wait state follower-replay of=victim!dead
-        inject again kill member-1
+        wait state follower-replay of=victim!dead as=joining
+        inject again kill victim!joining
         heal again
-        wait caught-up again
+        wait caught-up joining
         wait operations 20"""
     said: list[str] = []
     scenario = parse_scenario(text, name="states", where="states")
     stage = LiveStage(scenario, "process", 1, tmp_path / "run")
     require_valid(run_scenario(scenario, stage, runtime="process", seed=1, say=said.append).report)
     assert "follower-replay of member 1 is entered" in said
+    assert [fault.members for fault in RunFolder(tmp_path / "run").read_faults()] == [(1,), (1,)]
 
 
 def test_what_happened_is_replayed_there_and_in_the_simulation(

@@ -82,23 +82,24 @@ def run_of(swarm: Swarm, folder: Path) -> tuple[RunFolder, FaultRecord]:
 
 
 def killed_at(moment: Moment) -> Swarm:
-    """Member 2 is killed and comes back. At that moment it is killed again."""
+    """Member 2 is killed and comes back. At that moment a member is killed again: member 2, or the one that entered."""
     first = plan_fault("kill", 2 * S, FaultDraw(3, S, member=2))
-    again = plan_fault("kill", first.end_ns, FaultDraw(3, S, member=2))
-    return replace(PLAIN, faults=(first, replace(again, moment=moment)))
+    again = plan_fault("kill", first.end_ns, FaultDraw(3, S, member=1 if moment.is_victim else 2), moment)
+    return replace(PLAIN, faults=(first, again))
 
 
-@pytest.mark.parametrize("after_ms", [0, 30])
-def test_a_fault_begins_when_its_member_enters_the_state(after_ms: int, tmp_path: Path) -> None:
-    run, _ = run_of(killed_at(Moment("follower-replay", 2, after_ms)), tmp_path / "run")
+@pytest.mark.parametrize("moment", [Moment("follower-replay", 2), Moment("follower-replay", 2, 30, is_victim=True)])
+def test_a_fault_begins_when_its_member_enters_the_state(moment: Moment, tmp_path: Path) -> None:
+    run, _ = run_of(killed_at(moment), tmp_path / "run")
     _, again = run.read_faults()
+    assert again.members == (2,)
     entered = [
         event.ns
         for event in run.member(2).traced()
         if event.event == "election_state" and event.fields["state"] == "FOLLOWER_REPLAY"
     ]
     before = max(ns for ns in entered if ns <= again.inject_begin_ns)
-    assert after_ms * MS <= again.inject_begin_ns - before <= (after_ms + 1) * MS
+    assert moment.after_ms * MS <= again.inject_begin_ns - before <= (moment.after_ms + 1) * MS
 
 
 def test_a_fault_whose_moment_does_not_come_begins_at_the_end_of_the_wait(tmp_path: Path) -> None:
@@ -106,6 +107,11 @@ def test_a_fault_whose_moment_does_not_come_begins_at_the_end_of_the_wait(tmp_pa
     run, first = run_of(swarm, tmp_path / "run")
     _, again = run.read_faults()
     assert 0 <= again.inject_begin_ns - first.inject_begin_ns - S - LONGEST_WAIT_NS <= MS
+
+
+def test_a_fault_of_the_member_that_enters_is_left_out_without_one(tmp_path: Path) -> None:
+    run, _ = run_of(killed_at(Moment("leader-ready", 2, is_victim=True)), tmp_path / "run")
+    assert len(list(run.read_faults())) == 1
 
 
 def test_a_fault_heals_when_a_snapshot_begins_that_is_asked_for(tmp_path: Path) -> None:

@@ -258,6 +258,14 @@ def a_member_that_commits_less_than_before(folder: Path) -> None:
     edit(folder, 1, change)
 
 
+def a_member_that_cuts_what_it_had_committed(folder: Path) -> None:
+    def change(lines: list[Line]) -> None:
+        canvass = lines[last(lines, event="election_state", state="CANVASS")]
+        canvass["append_position"] = canvass["log_position"] - 32
+
+    edit(folder, 1, change)
+
+
 def a_term_that_begins_at_two_positions(folder: Path) -> None:
     def change(lines: list[Line]) -> None:
         heard = first(lines, event="receive", message="NewLeadershipTerm", leadership_term_id=1)
@@ -331,6 +339,9 @@ PROTOCOL = (
     _commits(a_commit_position_that_nobody_sent, "member 1 heard from member 2", "member-2/trace.jsonl"),
     _commits(a_report_that_nobody_sent, "member 2 heard from member", "does not have as reported"),
     _commits(a_member_that_commits_less_than_before, "commit position of member 1 went back from", "member-1/"),
+    _commits(
+        a_member_that_cuts_what_it_had_committed, "log of member 1 ends at", "it had committed up to", "member-1/"
+    ),
     _commits(a_term_that_begins_at_two_positions, "term 1 begins at", "member-1/trace.jsonl:"),
     _commits(a_term_that_begins_below_what_was_committed, "term 1 begins at", "below", "committed in term 0"),
     *(

@@ -198,6 +198,8 @@ def test_every_statement_is_read() -> None:
         ("wait state closed from=leader", "1:19: unknown option 'from': use one of of"),
         ("wait state closed of=clients", "1:19: of: expected members"),
         ("wait state closed of=member-3", "1:19: unknown member-3: this cluster has 3 members"),
+        ("wait state closed as=A", "1:19: name of the member 'A': use small letters, digits and hyphens"),
+        ("inject b kill victim!gone", "1:15: no fault is called 'gone'"),
         ("wait state closed of=victim", "1:1: victim needs the name of a fault: victim!NAME"),
         ("promise to be good", "1:9: unknown promise 'to be good'"),
         ("cluster members=0", "1:9: members must be a number"),
@@ -327,6 +329,24 @@ def test_a_number_of_a_message_is_read_as_messages_have_it(value: str, read: str
     step = parse_scenario(text, name="x", where="x").steps[0]
     assert isinstance(step, WaitSent)
     assert step.fields == (("candidateTermId", read),)
+
+
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        ("inject a kill follower\nwait state closed as=a", "3:19: as: a fault is called 'a'"),
+        ("wait state closed as=a\ninject a kill follower", "3:8: a member is called 'a'"),
+    ],
+)
+def test_a_name_is_that_of_a_fault_or_of_a_member(lines: str, why: str) -> None:
+    with pytest.raises(ScenarioError, match=why):
+        parse_scenario(f"title x\n{lines}\nwait operations 1", name="x", where="x")
+
+
+def test_a_member_that_entered_a_state_is_a_target_by_its_name() -> None:
+    text = "title x\nwait state closed as=a\nwait state canvass as=a\nbegin b isolate-it\nwait operations 1"
+    text = text.replace("isolate-it", "blackhole victim!a <-> all!a")
+    assert len(parse_scenario(text, name="x", where="x").steps) == 4
 
 
 def test_messages_and_states_can_be_waited_for_where_they_are_read_while_they_are_written() -> None:

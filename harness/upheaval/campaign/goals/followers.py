@@ -37,7 +37,14 @@ def _truncates(run: TracedRun) -> bool:
 
 @goal("follower-truncates-a-term", "a member cuts all entries of a term from its log")
 def _truncates_term(run: TracedRun) -> bool:
-    return any(_log_term(span.next) < _log_term(span) for span in _truncations(run))
+    bases = {
+        span.moment.integer("leadership_term_id"): span.moment.integer("append_position")
+        for span in run.in_states("LEADER_LOG_REPLICATION")
+    }
+    return any(
+        span.next is not None and span.next.moment.integer("append_position") <= bases.get(_log_term(span), -1)
+        for span in _truncations(run)
+    )
 
 
 @goal("former-leader-truncates", "a member cuts entries that it appended as the leader")

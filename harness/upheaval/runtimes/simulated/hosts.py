@@ -20,7 +20,6 @@ from upheaval_node.archive.archive_context import DAMAGE
 from upheaval_node.archive.block_journal import LENGTH as JOURNAL_LENGTH, BlockRecord, durable_sequence, read_records
 from upheaval_node.archive.catalog import FILE_NAME as CATALOG, decode_catalog
 from upheaval_node.archive.segments import parse_segment_file_name, segment_file_name
-from upheaval_node.cluster.admin_commands import latest_snapshot_position
 from upheaval_node.files import layout
 from upheaval_node.files.mark_file import OWNER_LENGTH, owner_of
 from upheaval_node.protocol.frames import TYPE_DATA, walk
@@ -79,7 +78,7 @@ def _wrong_places(member: SimulatedMember, archive: ArchiveSettings) -> list[tup
         return []
     places: list[tuple[str, int]] = []
     if archive.replay_checksum:
-        from_position = latest_snapshot_position(member.recording_log())
+        from_position = member.control_status().snapshot_position
         for base in range(0, current.base, archive.segment_length):
             path = current.path_at(base)
             if member.disk.has(path):
