@@ -51,11 +51,12 @@ def test_each_state_is_drawn_for_begins_and_for_heals() -> None:
     assert set(begins) == set(heals) == set(STATES)
 
 
-def test_a_cluster_that_is_ended_has_a_slow_link_then() -> None:
+def test_a_cluster_that_is_ended_has_slow_links_then() -> None:
     ended = [swarm for swarm in map(drawn, SEEDS) if swarm.ending and swarm.members > 1]
     for swarm in ended:
         slow = [fault for fault in swarm.faults if fault.kind == "slow"]
-        assert any(fault.start_ns < swarm.ending_ns < fault.heal_ns for fault in slow)
+        then = [fault.drawn for fault in slow if fault.start_ns < swarm.ending_ns < fault.heal_ns]
+        assert {drawn.member for drawn in then if drawn is not None} == set(range(swarm.members))
     assert ended
 
 

@@ -70,7 +70,10 @@ _END_NS: Final = 8 * S
 _SNAPSHOTS_NS: Final = 10 * S
 """The least time between two snapshots: see `chains`."""
 _SLOW_BEFORE_END_NS: Final = S
-"""How long before the cluster is asked to end the links of a member are slow."""
+"""How long before the cluster is asked to end all its links are slow: it then ends with messages of services that are
+not in its log yet.
+"""
+_SLOW_AT_END_NS: Final = 3 * S
 _SKEW_MS: Final = 5000
 """The largest skew of a clock where timers are set: a timer that a leader has fired is not yet due for the next one."""
 
@@ -99,7 +102,9 @@ def _faults(swarm: Swarm) -> Iterator[PlannedFault]:
     random = Random(f"swarm/{swarm.seed}/moments")
     possible = kinds_for(swarm.members, swarm.sync_level)
     if swarm.ending:
-        yield plan_fault(SLOW, swarm.ending_ns - _SLOW_BEFORE_END_NS, draw_fault(swarm, random, _SLOW_NS[1]))
+        drawn = draw_fault(swarm, random, _SLOW_AT_END_NS)
+        for member_id in range(swarm.members):
+            yield plan_fault(SLOW, swarm.ending_ns - _SLOW_BEFORE_END_NS, replace(drawn, member=member_id))
     time_ns = 2 * S
     is_first = True
     while True:
