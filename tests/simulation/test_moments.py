@@ -10,7 +10,16 @@ from upheaval.campaign.moments import draw_moments
 from upheaval.campaign.scenario_text import scenario_texts
 from upheaval.campaign.searches import MOMENTS
 from upheaval.campaign.seed import SeedOrigin, SeedRun
-from upheaval.campaign.swarm import LONGEST_WAIT_NS, LOSING_POWER, FaultDraw, Moment, Swarm, draw_swarm, plan_fault
+from upheaval.campaign.swarm import (
+    LONGEST_WAIT_NS,
+    LOSING_POWER,
+    RESTART_NS,
+    FaultDraw,
+    Moment,
+    Swarm,
+    draw_swarm,
+    plan_fault,
+)
 from upheaval.campaign.swarm_tape import read_swarm, tape_of
 from upheaval.records import RunFolder
 from upheaval.scenario import STATES, parse_scenario
@@ -33,11 +42,14 @@ def test_moments_replace_the_faults_of_a_cluster_of_several_members() -> None:
         kept = replace(
             swarm,
             faults=before.faults,
+            ending=before.ending,
+            ending_ns=before.ending_ns,
             skews_ms=before.skews_ms,
             snapshot_interval_ns=before.snapshot_interval_ns,
             segment_length=before.segment_length,
         )
         assert kept == before
+        assert before.ending in ("", swarm.ending)
         assert swarm.skews_ms == before.skews_ms or swarm.service == TIMERS_SERVICE
         assert swarm.sync_level > 0 or not LOSING_POWER.intersection(fault.kind for fault in swarm.faults)
         assert all(fault.end_ns <= (swarm.seconds - 8) * S for fault in swarm.faults[1:] if fault.kind != "slow")
@@ -57,6 +69,8 @@ def test_a_cluster_that_is_ended_has_slow_links_then() -> None:
         slow = [fault for fault in swarm.faults if fault.kind == "slow"]
         then = [fault.drawn for fault in slow if fault.start_ns < swarm.ending_ns < fault.heal_ns]
         assert {drawn.member for drawn in then if drawn is not None} == set(range(swarm.members))
+        down = range(swarm.ending_ns, swarm.ending_ns + RESTART_NS)
+        assert not any(fault.start_ns in down for fault in swarm.faults)
     assert ended
 
 

@@ -11,7 +11,16 @@ from random import Random
 from typing import Final
 
 from upheaval.campaign.chains import draw_fault, kind_by_weight
-from upheaval.campaign.swarm import LONGEST_WAIT_NS, SLOW, Moment, PlannedFault, Swarm, kinds_for, plan_fault
+from upheaval.campaign.swarm import (
+    LONGEST_WAIT_NS,
+    RESTART_NS,
+    SLOW,
+    Moment,
+    PlannedFault,
+    Swarm,
+    kinds_for,
+    plan_fault,
+)
 from upheaval.scenario import STATES
 from upheaval.workload import TIMERS_SERVICE
 from upheaval_node.types import MS, S
@@ -74,6 +83,9 @@ _SLOW_BEFORE_END_NS: Final = S
 not in its log yet.
 """
 _SLOW_AT_END_NS: Final = 3 * S
+_ENDS: Final = 0.4
+"""The share of clusters without a drawn end that are shut down and start again."""
+_ENDS_AT_NS: Final = (10 * S, 35 * S)
 _SKEW_MS: Final = 5000
 """The largest skew of a clock where timers are set: a timer that a leader has fired is not yet due for the next one."""
 
@@ -81,11 +93,13 @@ _SKEW_MS: Final = 5000
 def draw_moments(swarm: Swarm) -> Swarm:
     """The same cluster with faults at moments, if it has several members.
 
-    A cluster that is ended has slow links at that time. One that sets timers has skewed clocks and snapshots. One whose
-    bytes are damaged has small segments and no snapshots, so that starts read all of its log.
+    More clusters are shut down, and all links of a cluster that is ended are slow then. One that sets timers has skewed
+    clocks and snapshots. One whose bytes are damaged has small segments and no snapshots, so that starts read all of
+    its log.
     """
     if swarm.members == 1:
         return swarm
+    swarm = _with_ending(swarm)
     interval_ns = swarm.snapshot_interval_ns and max(swarm.snapshot_interval_ns, _SNAPSHOTS_NS)
     faults = tuple(sorted(_faults(swarm), key=lambda planned: planned.start_ns))
     drawn = replace(swarm, faults=faults, snapshot_interval_ns=interval_ns)
@@ -96,6 +110,13 @@ def draw_moments(swarm: Swarm) -> Swarm:
     if swarm.variations.damages:
         return replace(drawn, segment_length=swarm.term_length, snapshot_interval_ns=0)
     return drawn
+
+
+def _with_ending(swarm: Swarm) -> Swarm:
+    random = Random(f"swarm/{swarm.seed}/moments/ending")
+    if swarm.ending or random.random() >= _ENDS:
+        return swarm
+    return replace(swarm, ending="shutdown", ending_ns=random.randint(*_ENDS_AT_NS))
 
 
 def _faults(swarm: Swarm) -> Iterator[PlannedFault]:
@@ -126,6 +147,10 @@ def _faults(swarm: Swarm) -> Iterator[PlannedFault]:
             chain.append(plan_fault(kind, start_ns, drawn, moment))
             start_ns += LONGEST_WAIT_NS
         end_ns = max(planned.end_ns for planned in chain)
+        if swarm.ending and time_ns < swarm.ending_ns + RESTART_NS and end_ns > swarm.ending_ns - _SLOW_AT_END_NS:
+            # No fault hits a cluster that is down, and one without a leader is not ended.
+            time_ns = swarm.ending_ns + RESTART_NS
+            continue
         if end_ns > swarm.seconds * S - _END_NS:
             return
         yield from chain
