@@ -1,5 +1,6 @@
 """Faults at moments, and seeds of a campaign that have them."""
 
+import json
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +29,7 @@ from upheaval_chaos.record import FaultRecord
 from upheaval_node.types import MS, S
 
 SEEDS = range(1, 201)
+DATA = Path(__file__).parents[1] / "data" / "tapes"
 PLAIN, _ = read_swarm({"seconds": 12, "rate": 50, "sync-level": 1}, 3)
 
 
@@ -147,7 +149,11 @@ def test_a_fault_heals_when_a_snapshot_begins_that_is_asked_for(tmp_path: Path) 
 
 def test_a_leader_commits_in_the_cycle_in_which_it_leaves(tmp_path: Path) -> None:
     """Member 0 commits up to 85440, and then hears the request for a vote that ends its term."""
-    assert SeedRun(drawn(95), tmp_path / "run", None).run().findings == []
+    swarm, _ = read_swarm(json.loads((DATA / "leader-leaves.json").read_text()), 95)
+    assert SeedRun(swarm, tmp_path / "run", None, traces_protocol=True).run().findings == []
+    events = list(RunFolder(tmp_path / "run").member(0).traced())
+    committed = {event.ns for event in events if event.fields.get("message") == "CommitPosition"}
+    assert any(event.ns in committed for event in events if event.fields.get("state") == "INIT")
 
 
 def test_a_lone_member_has_the_faults_that_were_drawn() -> None:

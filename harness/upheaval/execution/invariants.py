@@ -187,16 +187,19 @@ class Invariants:
                 f"{watch.name} commits up to {position}, but no leader has committed more than {self.highest_commit}"
             )
             self._broken(detail, self._signature(Rule.COMMITTED_EARLY, member.member_id), member.member_id)
-        self._require_intact(member, position)
+        if watch.commit_position != _POSITION_UNKNOWN:
+            self._require_intact(member, watch.commit_position, position)
         watch.commit_position = position
         self.highest_commit = max(self.highest_commit, position)
         self._compare(member, watch, position)
 
-    def _require_intact(self, member: SimulatedMember, position: int) -> None:
-        """Check that a member has not read bytes that a fault changed: they are those that it must find wrong."""
+    def _require_intact(self, member: SimulatedMember, before: int, position: int) -> None:
+        """Check that a member has not read bytes that a fault changed: they are those that it must find wrong. One that
+        starts from a later snapshot does not read them.
+        """
         for path, offset in member.disk.wrong_places:
             key = parse_segment_file_name(path.rpartition("/")[2])
-            if key is not None and position > key[1] + offset:
+            if key is not None and before <= key[1] + offset < position:
                 detail = f"member {member.member_id} commits up to {position}, although {path} is wrong at {offset}"
                 self._broken(detail, self._signature(Rule.DAMAGE_MISSED, member.member_id), member.member_id)
 

@@ -78,7 +78,9 @@ def _wrong_places(member: SimulatedMember, archive: ArchiveSettings) -> list[tup
         return []
     places: list[tuple[str, int]] = []
     if archive.replay_checksum:
-        from_position = member.control_status().snapshot_position
+        control = member.control_status()
+        # A start takes the snapshot of a standby, too.
+        from_position = max(control.snapshot_position, control.standby_position)
         for base in range(0, current.base, archive.segment_length):
             path = current.path_at(base)
             if member.disk.has(path):
