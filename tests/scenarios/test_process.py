@@ -59,27 +59,31 @@ def test_the_scenario_is_valid_and_its_faults_are_proved(
     assert result.digest is None
 
 
+def progress_of(text: str, folder: Path) -> list[str]:
+    """The lines that a valid run of the scenario prints."""
+    lines: list[str] = []
+    scenario = parse_scenario(text, name="steps", where="steps")
+    stage = LiveStage(scenario, "process", 1, folder)
+    require_valid(run_scenario(scenario, stage, runtime="process", seed=1, say=lines.append).report)
+    return lines
+
+
 def test_a_step_begins_when_a_message_was_sent(tmp_path: Path) -> None:
     text = """title A vote for another leader
-        wait operations 20
+        wait operations 60
         inject dead kill leader
         wait sent Vote from=all!dead to=all!dead vote=true
         wait leader other-than dead
         heal dead
         wait caught-up dead
-        wait operations 20"""
-    said: list[str] = []
-    scenario = parse_scenario(text, name="votes", where="votes")
-    stage = LiveStage(scenario, "process", 1, tmp_path / "run")
-    result = run_scenario(scenario, stage, runtime="process", seed=1, say=said.append)
-    require_valid(result.report)
-    waited = [line.split()[0] for line in said if line.endswith(("is sent", "leads"))]
-    assert waited == ["Vote", "member"]
+        wait operations 60"""
+    lines = progress_of(text, tmp_path / "run")
+    assert [line.split()[0] for line in lines if line.endswith(("is sent", "leads"))] == ["Vote", "member"]
 
 
 def test_a_step_begins_when_a_member_enters_a_state(tmp_path: Path) -> None:
     text = """title A follower dies while it joins
-        wait operations 20
+        wait operations 60
         inject dead kill member-1
         wait leader
         heal dead
@@ -87,12 +91,8 @@ def test_a_step_begins_when_a_member_enters_a_state(tmp_path: Path) -> None:
         inject again kill victim!joining
         heal again
         wait caught-up joining
-        wait operations 20"""
-    said: list[str] = []
-    scenario = parse_scenario(text, name="states", where="states")
-    stage = LiveStage(scenario, "process", 1, tmp_path / "run")
-    require_valid(run_scenario(scenario, stage, runtime="process", seed=1, say=said.append).report)
-    assert "follower-replay of member 1 is entered" in said
+        wait operations 60"""
+    assert "follower-replay of member 1 is entered" in progress_of(text, tmp_path / "run")
     assert [fault.members for fault in RunFolder(tmp_path / "run").read_faults()] == [(1,), (1,)]
 
 

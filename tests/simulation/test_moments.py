@@ -25,7 +25,6 @@ from upheaval.campaign.swarm_tape import read_swarm, tape_of
 from upheaval.records import RunFolder
 from upheaval.scenario import STATES, parse_scenario
 from upheaval.workload import TIMERS_SERVICE
-from upheaval_chaos.record import FaultRecord
 from upheaval_node.types import MS, S
 
 SEEDS = range(1, 201)
@@ -41,7 +40,7 @@ def test_moments_replace_the_faults_of_a_cluster_of_several_members() -> None:
     for seed in SEEDS:
         before, swarm = draw_swarm(seed), drawn(seed)
         assert (swarm == before) == (before.members == 1)
-        kept = replace(
+        with_own_faults = replace(
             swarm,
             faults=before.faults,
             ending=before.ending,
@@ -50,7 +49,7 @@ def test_moments_replace_the_faults_of_a_cluster_of_several_members() -> None:
             snapshot_interval_ns=before.snapshot_interval_ns,
             segment_length=before.segment_length,
         )
-        assert kept == before
+        assert with_own_faults == before
         assert before.ending in ("", swarm.ending)
         assert swarm.skews_ms == before.skews_ms or swarm.service == TIMERS_SERVICE
         assert swarm.sync_level > 0 or not LOSING_POWER.intersection(fault.kind for fault in swarm.faults)
@@ -92,10 +91,9 @@ def test_moments_are_read_back_from_their_tape_and_are_lines_of_the_texts() -> N
         assert Counter(lines) == Counter(states)
 
 
-def run_of(swarm: Swarm, folder: Path) -> tuple[RunFolder, FaultRecord]:
+def valid_run(swarm: Swarm, folder: Path) -> RunFolder:
     assert SeedRun(swarm, folder, None).run().findings == []
-    run = RunFolder(folder)
-    return run, next(fault for fault in run.read_faults() if fault.what == "kill" and fault.members == (2,))
+    return RunFolder(folder)
 
 
 def killed_at(moment: Moment) -> Swarm:
@@ -107,7 +105,7 @@ def killed_at(moment: Moment) -> Swarm:
 
 @pytest.mark.parametrize("moment", [Moment("follower-replay", 2), Moment("follower-replay", 2, 30, is_victim=True)])
 def test_a_fault_begins_when_its_member_enters_the_state(moment: Moment, tmp_path: Path) -> None:
-    run, _ = run_of(killed_at(moment), tmp_path / "run")
+    run = valid_run(killed_at(moment), tmp_path / "run")
     _, again = run.read_faults()
     assert again.members == (2,)
     entered = [
@@ -120,22 +118,19 @@ def test_a_fault_begins_when_its_member_enters_the_state(moment: Moment, tmp_pat
 
 
 def test_a_fault_whose_moment_does_not_come_begins_at_the_end_of_the_wait(tmp_path: Path) -> None:
-    swarm = killed_at(Moment("leader-ready", 2))
-    run, first = run_of(swarm, tmp_path / "run")
-    _, again = run.read_faults()
+    first, again = valid_run(killed_at(Moment("leader-ready", 2)), tmp_path / "run").read_faults()
     assert 0 <= again.inject_begin_ns - first.inject_begin_ns - S - LONGEST_WAIT_NS <= MS
 
 
 def test_a_fault_of_the_member_that_enters_is_left_out_without_one(tmp_path: Path) -> None:
-    run, _ = run_of(killed_at(Moment("leader-ready", 2, is_victim=True)), tmp_path / "run")
+    run = valid_run(killed_at(Moment("leader-ready", 2, is_victim=True)), tmp_path / "run")
     assert len(list(run.read_faults())) == 1
 
 
 def test_a_fault_heals_when_a_snapshot_begins_that_is_asked_for(tmp_path: Path) -> None:
     slow = plan_fault("slow", 3 * S, FaultDraw(3, S, member=2))
     swarm = replace(PLAIN, faults=(replace(slow, until=Moment("snapshot")),))
-    assert SeedRun(swarm, tmp_path / "run", None).run().findings == []
-    run = RunFolder(tmp_path / "run")
+    run = valid_run(swarm, tmp_path / "run")
     (fault,) = run.read_faults()
     begun = [
         event.ns

@@ -22,14 +22,14 @@ def written(ns: int, **fields: object) -> bytes:
 
 def wanted(line: str, what: str = "sent") -> AwaitedEvent:
     text = f"title x\ninject a kill member-2\nwait {what} {line}\nwait operations 1"
-    found = parse_scenario(text, name="x", where="x").steps[1]
-    assert isinstance(found, WaitSent | WaitState)
-    return AwaitedEvent(found, ROSTER, {"a": [2]}.__getitem__, 100)
+    step = parse_scenario(text, name="x", where="x").steps[1]
+    assert isinstance(step, WaitSent | WaitState)
+    return AwaitedEvent(step, ROSTER, {"a": [2]}.__getitem__, 100)
 
 
 def event(ns: int = 101, **fields: object) -> TraceEvent:
-    told = json.loads(written(ns, **fields))
-    return TraceEvent(0, ns, told["event"], told)
+    line = json.loads(written(ns, **fields))
+    return TraceEvent(0, ns, line["event"], line)
 
 
 def test_messages_of_members_and_of_forwarders_are_read_once_and_whole(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_others_are_not_meant(line: str, seen: TraceEvent) -> None:
     assert not wanted(line).is_meant(seen)
 
 
-def test_what_is_waited_for_is_said_with_the_members_that_it_is_about() -> None:
+def test_a_message_that_is_waited_for_is_printed_with_its_members() -> None:
     assert str(wanted("Vote from=followers to=leader vote=true")) == "Vote vote=true from 1 or 2 to 0"
 
 
